@@ -1,0 +1,1 @@
+"""Search algorithms: the pure protocol, and its Keras Tuner wrapper."""
