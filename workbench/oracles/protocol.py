@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import keras_tuner
@@ -33,6 +33,8 @@ class Outcome(enum.StrEnum):
     """Ended early on purpose; has a score."""
     FAILED = "failed"
     """Has no score and never will."""
+    REJECTED = "rejected"
+    """Outside the definition's constraints; never trained, counts for nothing but is not proposed again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,5 +106,46 @@ class Proposer(Protocol):
             rng: a stream of its own for each number of records; the only source of randomness.
             direction: whether larger or smaller scores are better.
             max_epochs: the definition's `training.epochs`, the full budget of a trial.
+        """
+        ...
+
+
+@runtime_checkable
+class MultiFidelityProposer(Proposer, Protocol):
+    """A search algorithm that gives trials a part of the budget first and promotes some of them (Hyperband).
+
+    A proposer is one if it has the method `place`.
+    """
+
+    def propose(
+        self,
+        space: keras_tuner.HyperParameters,
+        records: Sequence[Record],
+        rng: np.random.Generator,
+        *,
+        direction: Direction,
+        max_epochs: int,
+        new_trials: bool = True,
+    ) -> Proposal | Verdict:
+        """As `Proposer.propose`.
+
+        Args:
+            space, records, rng, direction, max_epochs: as there.
+            new_trials: whether a new trial may be started. It is False while the study has as many trials as
+                its budget allows: then the answer is a promotion or a verdict, and a rung that has fewer
+                trials than planned counts as full. A running trial that fails can make it True again.
+        """
+        ...
+
+    def place(self, values: Mapping[str, Value], records: Sequence[Record], *, max_epochs: int) -> Proposal:
+        """The proposal of a new trial for a point that was chosen outside (the published one).
+
+        Args:
+            values: the active hyperparameters by full name.
+            records: every earlier proposal in order.
+            max_epochs: the full budget of a trial.
+
+        Returns:
+            A proposal with these values and the epochs, bracket and rung that a new trial would get now.
         """
         ...
