@@ -148,6 +148,8 @@ def _validate(data: Mapping[str, Any], where: str, settings: Sequence[Setting]) 
     lines = [f"{format_path(path)}: {message}" if path else message for path, message in problems]
     labels = [origin for origin in dict.fromkeys(origins) if origin is not None]
     if None not in origins:
+        if len(problems) == 1 and labels[0].endswith(f" {format_path(problems[0][0])}"):
+            lines = [problems[0][1]]
         raise DefinitionError(lines, where=", ".join(labels))
     marked = [f"{line} (from {label})" if label else line for line, label in zip(lines, origins, strict=True)]
     raise DefinitionError(marked, where=where)

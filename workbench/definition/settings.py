@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.definition.overrides import Range
-from workbench.definition.problems import format_path
+from workbench.definition.problems import format_path, format_value
 from workbench.errors import DefinitionError
 
 # A quoted part of a key, or a bare one. Globs and slashes may stand unquoted: shells eat quotes.
@@ -61,10 +61,11 @@ def apply_setting(data: dict[str, Any], setting: Setting) -> None:
     for depth, key in enumerate(setting.path[:-1], start=1):
         inner = table.setdefault(key, {})
         if not isinstance(inner, dict):
-            raise DefinitionError(
-                [f"{format_path(setting.path[:depth])} is not a table; received {inner!r} for it"],
-                where=setting.label,
+            holder = format_path(setting.path[:depth])
+            problem = (
+                f"{holder} must be a table to hold {setting.path[depth]!r}; received {format_value(inner)}"
             )
+            raise DefinitionError([problem], where=setting.label)
         table = inner
     last = setting.path[-1]
     if len(setting.path) == 2 and last in ("name", "names"):
