@@ -1,0 +1,1 @@
+"""Where executions run: in a worker process (the default) or in the driver."""

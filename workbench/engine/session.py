@@ -1,0 +1,209 @@
+"""The deep-learning side of a study: data, search space and training in one process.
+
+The worker process holds one, and so does the driver with `--inline`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib.metadata
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import keras
+import tensorflow as tf
+
+from workbench.checkpoint import assign_variables, load_arrays
+from workbench.costs import count_flops
+from workbench.data import PreparedData, evaluation_dataset, prepare, steps_per_epoch
+from workbench.definition import Definition, definition_from_dict
+from workbench.engine.protocol import Cost, Emit, Job, Preparation
+from workbench.errors import TrialError, WorkbenchError
+from workbench.hypermodel import ClassifierHyperModel, Network, overrides_of
+from workbench.modelfile import save_model
+from workbench.registry import Registry
+from workbench.space import SearchSpace, explore
+from workbench.training import Settings, Task, compile_network, train
+
+if TYPE_CHECKING:
+    from workbench.oracles.protocol import Value
+
+_VERSIONED = ("tensorflow", "keras", "keras-tuner", "numpy")
+
+
+class Session:
+    """Prepares a job and trains its points; implements `workbench.engine.protocol.Engine` in this process."""
+
+    def __init__(self, job: Job):
+        self._job = job
+        self._definition: Definition = definition_from_dict(job.definition)
+        self._registry = Registry.load(job.plugin_files, job.plugins_dirs)
+        self._strategy = _strategy(job)
+        self._replicas = self._strategy.num_replicas_in_sync if self._strategy is not None else 1
+        self._precision = _precision(self._definition.training.precision, job.device.kind)
+        self._data: PreparedData | None = None
+        self._hypermodel: ClassifierHyperModel | None = None
+        self._network: Network | None = None
+
+    def prepare(self, emit: Emit) -> Preparation:
+        """Loads the data, decoding it if that was not done before, and explores the search space."""
+        keras.config.set_dtype_policy(self._precision)
+        table = self._definition.dataset
+        data_dir = self._job.data_dir
+        self._data = prepare(
+            self._registry.find("dataset", table.name),
+            data_dir=Path(data_dir) if data_dir is not None else None,
+            image_size=table.image_size,
+            options=table.options,
+            limit=table.limit,
+            split_seed=table.split_seed,
+            progress=lambda done, total: emit({"event": "decode", "done": done, "total": total}),
+        )
+        facts = self._data.facts
+        batch_size = self._definition.training.batch_size_per_replica * self._replicas
+        self._hypermodel = ClassifierHyperModel.of(
+            self._definition,
+            self._registry,
+            image_shape=facts.image_shape,
+            num_classes=len(facts.class_names),
+            steps_per_epoch=steps_per_epoch(self._data, batch_size),
+        )
+        emit({"event": "explore"})
+        space = explore(self._hypermodel.build, overrides_of(self._definition))
+        keras.backend.clear_session()
+        return Preparation(
+            facts=asdict(facts),
+            space=space.get_config(),
+            global_batch_size=batch_size,
+            replicas=self._replicas,
+            precision=self._precision,
+            versions={name: importlib.metadata.version(name) for name in _VERSIONED},
+        )
+
+    def cost(self, values: Mapping[str, Value]) -> Cost:
+        """Builds a point and counts; see `Engine.cost`."""
+        with _as_trial_error():
+            network = self._build(values)
+            flops, _ = count_flops(network.model)
+            return Cost(parameters=network.model.count_params(), flops=flops)
+
+    def execute(self, task: Task, emit: Emit) -> None:
+        """Trains one execution; see `Engine.execute`."""
+        # Let go of the last network first: two at once would need twice the memory.
+        self._network = None
+        keras.backend.clear_session()
+        gc.collect()
+        keras.utils.set_random_seed(task.seed)
+        with _as_trial_error():
+            network = self._build(task.values)
+            flops, uncounted = count_flops(network.model)
+            emit(
+                {
+                    "event": "model",
+                    "trial_id": task.trial_id,
+                    "parameters": network.model.count_params(),
+                    "flops": flops,
+                    "uncounted_layers": uncounted,
+                }
+            )
+            if network.component.initialize is not None and task.resume_from is None:
+                network.component.initialize(network.model, self._definition.model.options)
+            with self._scope():
+                train(network, self._prepared(), task, self._settings(), emit)
+        self._network = network
+
+    def evaluate(self, split: str, weights: str | None) -> dict[str, float]:
+        """Evaluates the model trained last; see `Engine.evaluate`."""
+        network = self._trained()
+        if weights is not None:
+            assign_variables(network.model.variables, load_arrays(Path(weights)), weights)
+        data = evaluation_dataset(self._prepared(), split=split, batch_size=self._settings().global_batch_size)
+        return {name: float(value) for name, value in network.model.evaluate(data, verbose=0, return_dict=True).items()}
+
+    def save(self, path: str, extra: Mapping[str, Any]) -> None:
+        """Writes the model trained last; see `Engine.save`."""
+        network = self._trained()
+        facts = self._prepared().facts
+        save_model(
+            network.model,
+            Path(path),
+            {
+                **extra,
+                "class_names": list(facts.class_names),
+                "image_shape": list(facts.image_shape),
+                "output": network.component.output,
+                "dataset": facts.dataset,
+                "data_fingerprint": facts.fingerprint,
+            },
+        )
+
+    def rebuild(self, values: Mapping[str, Value], weights: Path) -> keras.Model:
+        """A point's compiled model with the weights of a checkpoint file."""
+        network = self._build(values)
+        compile_network(network, 1)
+        assign_variables(network.model.variables, load_arrays(weights), str(weights))
+        return network.model
+
+    def close(self) -> None:
+        """Lets go of the model."""
+        self._network = None
+
+    def _build(self, values: Mapping[str, Value]) -> Network:
+        if self._hypermodel is None:
+            raise WorkbenchError("prepare() must come first")
+        with self._scope():
+            return self._hypermodel.build(SearchSpace(overrides_of(self._definition), values))
+
+    def _prepared(self) -> PreparedData:
+        if self._data is None:
+            raise WorkbenchError("prepare() must come first")
+        return self._data
+
+    def _trained(self) -> Network:
+        if self._network is None:
+            raise WorkbenchError("execute() must come first")
+        return self._network
+
+    def _settings(self) -> Settings:
+        objective = self._definition.objective
+        return Settings(
+            global_batch_size=self._definition.training.batch_size_per_replica * self._replicas,
+            metric=objective.metric,
+            direction=objective.direction,
+        )
+
+    def _scope(self) -> contextlib.AbstractContextManager[Any]:
+        return self._strategy.scope() if self._strategy is not None else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _as_trial_error() -> Iterator[None]:
+    """Failures of one point, whatever they are, as TrialError with the class's name as kind."""
+    try:
+        yield
+    except WorkbenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        text = " ".join(str(error).split()) or "no message"
+        raise TrialError(f"{type(error).__name__}: {text}", type(error).__name__) from error
+
+
+def _strategy(job: Job) -> Any:
+    """The distribution strategy of the chosen device; None for one device, which needs none."""
+    if job.device.kind == "tpu":
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver()
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+        return tf.distribute.TPUStrategy(resolver)
+    if job.device.kind == "gpu" and len(tf.config.list_physical_devices("GPU")) > 1:
+        return tf.distribute.MirroredStrategy()
+    return None
+
+
+def _precision(wanted: str, device: str) -> str:
+    if wanted != "auto":
+        return wanted
+    return "mixed_bfloat16" if device == "tpu" else "float32"

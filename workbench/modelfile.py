@@ -1,0 +1,72 @@
+"""A trained model in one file: Keras's `.keras` archive with one more member, for `workbench predict`."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import DataError
+
+if TYPE_CHECKING:
+    import keras
+
+MEMBER = "workbench.json"
+
+
+def save_model(model: keras.Model, path: Path, facts: Mapping[str, Any]) -> None:
+    """Writes the model and the facts about it, aside and renamed.
+
+    Args:
+        model: takes float32 images `(batch, height, width, channels)` in [0, 1].
+        path: ends in `.keras`.
+        facts: at least `class_names`, `image_shape` and `output` ("probabilities" or "logits"); JSON-able.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.stem}.{os.getpid()}.keras")
+    try:
+        model.save(aside)
+        with zipfile.ZipFile(aside, "a") as archive:
+            archive.writestr(MEMBER, json.dumps(dict(facts), indent=1))
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """The facts that `save_model` wrote; reads no weights and imports no deep-learning library.
+
+    Raises:
+        DataError: no such file, not a `.keras` file, or not one that the workbench wrote.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            facts = json.loads(archive.read(MEMBER))
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such model file; `workbench train ... -o MODEL.keras` writes one") from None
+    except (OSError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path}: must be a .keras file; it cannot be read as one ({error})") from error
+    except KeyError:
+        raise DataError(
+            f"{path}: has no {MEMBER}, so its class names are not known; use a model that `workbench train` wrote"
+        ) from None
+    return dict(facts)
+
+
+def load_model(path: Path) -> tuple[keras.Model, dict[str, Any]]:
+    """The model and its facts.
+
+    Raises:
+        DataError: see `read_facts`; or Keras cannot load the model.
+    """
+    facts = read_facts(path)
+    import keras
+
+    try:
+        return keras.models.load_model(path, compile=False), facts
+    except (ValueError, OSError, TypeError) as error:
+        raise DataError(f"{path}: Keras cannot load this model ({' '.join(str(error).split())[:300]})") from error

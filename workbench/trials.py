@@ -1,0 +1,317 @@
+"""What the journal says about trials: events folded into one state a trial, and its row of the table of trials."""
+
+from __future__ import annotations
+
+import enum
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.journal import Event
+from workbench.oracles.protocol import Direction, Outcome, Record, Value
+
+
+class Status(enum.StrEnum):
+    """A trial's status, the column `status`."""
+
+    RUNNING = "running"
+    """Being trained now."""
+    COMPLETED = "completed"
+    """Trained for all of its epochs; an unpromoted rung of Hyperband is completed too."""
+    STOPPED = "stopped"
+    """Ended early on purpose; `error` says why."""
+    FAILED = "failed"
+    """Ended by an error; `error` says which."""
+    INTERRUPTED = "interrupted"
+    """Not finished, and no process is training it; the search's command resumes it."""
+
+
+TRIAL_COLUMNS = (
+    "trial_id",
+    "status",
+    "score",
+    "score_std",
+    "last_score",
+    "best_epoch",
+    "epochs",
+    "bracket",
+    "rung",
+    "parameters",
+    "flops",
+    "seconds",
+    "step_ms",
+    "images_per_s",
+    "device",
+    "replicas",
+    "seed",
+    "started_at",
+    "error",
+)
+"""The table of trials before its `hp.<name>` columns."""
+
+
+@dataclass
+class Execution:
+    """One training of a trial from one seed.
+
+    Attributes:
+        epochs: the epoch events that count, by epoch (from 1); a later attempt replaced earlier ones.
+        checkpoint: the last journaled checkpoint event, or None.
+    """
+
+    seed: int
+    epochs: dict[int, Event] = field(default_factory=dict)
+    checkpoint: Event | None = None
+
+    def metric(self, name: str, until: int | None = None) -> list[tuple[int, float]]:
+        """(epoch, value) for each epoch (up to `until`) that has the metric."""
+        return [
+            (epoch, float(event["metrics"][name]))
+            for epoch, event in self.epochs.items()
+            if name in event["metrics"] and (until is None or epoch <= until)
+        ]
+
+
+@dataclass
+class Trial:
+    """Everything that the journal says about one trial.
+
+    Attributes:
+        values: the active hyperparameters by full name.
+        target_epochs: what the current proposal trains it to, in total.
+        promotions: how many proposals it had beyond the first.
+    """
+
+    trial_id: str
+    values: dict[str, Value]
+    target_epochs: int
+    started_at: str
+    status: Status = Status.RUNNING
+    bracket: int | None = None
+    rung: int | None = None
+    parameters: int | None = None
+    flops: int | None = None
+    device: str | None = None
+    replicas: int | None = None
+    error: str | None = None
+    executions: dict[int, Execution] = field(default_factory=dict)
+
+    def score(self, metric: str, direction: Direction, until: int | None = None) -> float | None:
+        """The mean over executions of the metric at each one's best epoch, or None if there is no value."""
+        best = [pair[1] for pair in self._best(metric, direction, until)]
+        return statistics.fmean(best) if best else None
+
+    def _best(self, metric: str, direction: Direction, until: int | None = None) -> list[tuple[int, float]]:
+        """(epoch, value) of each execution's best epoch; the first one on a tie."""
+        sign = 1 if direction == "max" else -1
+        found = []
+        for execution in self.executions.values():
+            pairs = [pair for pair in execution.metric(metric, until) if math.isfinite(pair[1])]
+            if pairs:
+                found.append(max(pairs, key=lambda pair: (sign * pair[1], -pair[0])))
+        return found
+
+    def row(self, metric: str, direction: Direction, until: int | None = None) -> dict[str, Any]:
+        """This trial's row of the table of trials; `until` looks at the first epochs only."""
+        best = [] if self.status is Status.FAILED else self._best(metric, direction, until)
+        values = [value for _, value in best]
+        sign = 1 if direction == "max" else -1
+        last = [pairs[-1][1] for item in self.executions.values() if (pairs := item.metric(metric, until))]
+        events = [
+            event
+            for item in self.executions.values()
+            for epoch, event in item.epochs.items()
+            if until is None or epoch <= until
+        ]
+        # The first epoch of an attempt holds the tracing of the graph; it says nothing of a step.
+        steady = [event for event in events if not event.get("first")] or events
+        first = next(iter(self.executions.values()), None)
+        return {
+            "trial_id": self.trial_id,
+            "status": str(self.status),
+            "score": statistics.fmean(values) if values else None,
+            "score_std": statistics.stdev(values) if len(values) > 1 else None,
+            "last_score": statistics.fmean(last) if last else None,
+            "best_epoch": max(best, key=lambda pair: sign * pair[1])[0] if best else None,
+            "epochs": max((epoch for item in self.executions.values() for epoch in item.epochs), default=0),
+            "bracket": self.bracket,
+            "rung": self.rung,
+            "parameters": self.parameters,
+            "flops": self.flops,
+            "seconds": sum(event["seconds"] for event in events),
+            "step_ms": _median(event["step_ms"] for event in steady),
+            "images_per_s": _median(event["images_per_s"] for event in steady),
+            "device": self.device,
+            "replicas": self.replicas,
+            "seed": first.seed if first else None,
+            "started_at": self.started_at,
+            "error": self.error,
+            **{f"hp.{name}": value for name, value in self.values.items()},
+        }
+
+
+def _median(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return statistics.median(known) if known else None
+
+
+@dataclass
+class History:
+    """A whole journal, folded.
+
+    Attributes:
+        header: the first event, `study`.
+        sessions: one event for each time that a search ran on the study.
+        space: the last `space` event: data facts, space configuration, objective, direction.
+        trials: by trial_id, in order of first proposal.
+        records: every proposal in order, as oracles see them.
+        rejected: how many proposals were outside the constraints.
+        finished: the last `finished` event, if nothing happened after it.
+    """
+
+    header: Event = field(default_factory=dict)
+    sessions: list[Event] = field(default_factory=list)
+    space: Event = field(default_factory=dict)
+    trials: dict[str, Trial] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    rejected: int = 0
+    finished: Event | None = None
+
+    @property
+    def metric(self) -> str:
+        """The objective's metric."""
+        return str(self.space.get("metric", "val_accuracy"))
+
+    @property
+    def direction(self) -> Direction:
+        """The objective's direction."""
+        return "min" if self.space.get("direction") == "min" else "max"
+
+    @property
+    def seconds(self) -> float:
+        """Seconds spent in training and validation so far, discarded attempts included."""
+        return self._seconds
+
+    _seconds: float = 0.0
+    _open_records: dict[str, int] = field(default_factory=dict)
+
+
+def fold(events: Iterable[Event]) -> History:
+    """Derives the state of a study from its journal's events; unknown events are passed over."""
+    history = History()
+    for event in events:
+        handle = _HANDLERS.get(event["event"])
+        if handle is not None:
+            handle(history, event)
+    return history
+
+
+def _on_study(history: History, event: Event) -> None:
+    history.header = event
+
+
+def _on_session(history: History, event: Event) -> None:
+    history.sessions.append(event)
+    history.finished = None
+
+
+def _on_space(history: History, event: Event) -> None:
+    history.space = event
+
+
+def _on_proposal(history: History, event: Event) -> None:
+    trial_id = event["trial_id"]
+    trial = history.trials.get(trial_id)
+    if trial is None:
+        trial = Trial(trial_id, dict(event["values"]), int(event["epochs"]), str(event["at"]))
+        history.trials[trial_id] = trial
+    trial.status = Status.RUNNING
+    trial.target_epochs = int(event["epochs"])
+    trial.bracket, trial.rung = event.get("bracket"), event.get("rung")
+    history._open_records[trial_id] = len(history.records)
+    history.records.append(
+        Record(
+            trial_id=trial_id,
+            values=trial.values,
+            epochs=trial.target_epochs,
+            outcome=Outcome.RUNNING,
+            bracket=trial.bracket,
+            rung=trial.rung,
+        )
+    )
+
+
+def _on_rejected(history: History, event: Event) -> None:
+    history.rejected += 1
+    history.records.append(
+        Record(
+            trial_id="",
+            values=event["values"],
+            epochs=int(event["epochs"]),
+            outcome=Outcome.REJECTED,
+            bracket=event.get("bracket"),
+            rung=event.get("rung"),
+        )
+    )
+
+
+def _on_attempt(history: History, event: Event) -> None:
+    trial = history.trials[event["trial_id"]]
+    execution = trial.executions.setdefault(int(event["execution"]), Execution(int(event["seed"])))
+    execution.epochs = {
+        epoch: kept for epoch, kept in execution.epochs.items() if epoch <= int(event["from_epoch"])
+    }
+    trial.device, trial.replicas = event.get("device"), event.get("replicas")
+
+
+def _on_model(history: History, event: Event) -> None:
+    trial = history.trials[event["trial_id"]]
+    trial.parameters, trial.flops = event.get("parameters"), event.get("flops")
+
+
+def _on_epoch(history: History, event: Event) -> None:
+    execution = history.trials[event["trial_id"]].executions[int(event["execution"])]
+    execution.epochs[int(event["epoch"])] = event
+    history._seconds += float(event["seconds"])
+
+
+def _on_checkpoint(history: History, event: Event) -> None:
+    history.trials[event["trial_id"]].executions[int(event["execution"])].checkpoint = event
+
+
+def _on_result(history: History, event: Event) -> None:
+    trial = history.trials[event["trial_id"]]
+    trial.status = Status(event["status"])
+    trial.error = event.get("error")
+    position = history._open_records.pop(trial.trial_id)
+    opened = history.records[position]
+    history.records[position] = Record(
+        trial_id=opened.trial_id,
+        values=opened.values,
+        epochs=opened.epochs,
+        outcome=Outcome(event["status"]),
+        score=event.get("score"),
+        bracket=opened.bracket,
+        rung=opened.rung,
+    )
+
+
+def _on_finished(history: History, event: Event) -> None:
+    history.finished = event
+
+
+_HANDLERS: Mapping[str, Any] = {
+    "study": _on_study,
+    "session": _on_session,
+    "space": _on_space,
+    "proposal": _on_proposal,
+    "rejected": _on_rejected,
+    "attempt": _on_attempt,
+    "model": _on_model,
+    "epoch": _on_epoch,
+    "checkpoint": _on_checkpoint,
+    "result": _on_result,
+    "finished": _on_finished,
+}
