@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import workbench
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy as np
 
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 NATIVE_SIZE = 32
@@ -17,10 +22,10 @@ def workbench_datasets() -> list[workbench.Dataset]:
     return [
         workbench.Dataset(
             name="cifar10",
-            summary="60,000 photos 32x32 of 10 classes: 45,000 train, 5,000 validation, their own 10,000 test",
+            summary="60,000 photos 32x32 of 10 classes: 45,000 train, 5,000 validation, 10,000 test",
             source="Krizhevsky 2009, 'Learning Multiple Layers of Features from Tiny Images'. Read from "
-            "cifar10/train*.tfrec and test*.tfrec under --data-dir (features image, class, label), else downloaded "
-            "by keras.datasets.cifar10.",
+            "cifar10/train*.tfrec and test*.tfrec under --data-dir (features image, class, label), else "
+            "downloaded by keras.datasets.cifar10. The 10 % for validation are cut from its 50,000 to train.",
             open=_open,
             needs_data_dir=False,
         )
@@ -90,7 +95,7 @@ def _download(size: int) -> workbench.DatasetSource:
     )
 
 
-def _load():  # noqa: ANN202
+def _load() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     import keras
 
     try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import workbench
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @workbench.hookimpl
@@ -13,9 +16,9 @@ def workbench_datasets() -> list[workbench.Dataset]:
     return [
         workbench.Dataset(
             name="digits",
-            summary="1,797 handwritten digits, 8x8 grey, shipped with scikit-learn: needs no files and no network",
-            source="UCI 'Optical Recognition of Handwritten Digits', test part, as sklearn.datasets.load_digits gives "
-            "it; its levels 0 to 16 are scaled to 0 to 255. No splits of its own: 15 % test, 15 % validation.",
+            summary="1,797 handwritten digits, 8x8 grey, shipped with scikit-learn: no files, no network",
+            source="UCI 'Optical Recognition of Handwritten Digits', test part, as load_digits gives it; "
+            "levels 0 to 16 are scaled to 0 to 255. No splits of its own: 15 % test, 15 % validation.",
             open=_open,
             needs_data_dir=False,
         )

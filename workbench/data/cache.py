@@ -1,8 +1,8 @@
 """The decoded cache: every data set is decoded once for each image size, then memory-mapped.
 
 `CACHE/datasets/KEY/` holds `images.bin` (uint8, `(examples, height, width, channels)`), `labels.npy` (int32),
-`parts.npy` (which part each example is from) and `facts.json`. It is written aside and renamed when complete, under
-a lock, so that a killed process leaves nothing that another could take for data.
+`parts.npy` (which part each example is from) and `facts.json`. It is written aside and renamed when complete,
+under a lock, so that a killed process leaves nothing that another could take for data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,8 @@ import platformdirs
 from workbench.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     import numpy.typing as npt
 
     from workbench.components import DatasetSource, ExampleBatch, ImageShape
@@ -56,22 +57,19 @@ class Decoded:
     sha256: str
 
 
-def open_or_decode(
-    name: str, source: DatasetSource, image_size: int | None, root: Path, progress: Progress | None
-) -> Decoded:
+def open_or_decode(name: str, source: DatasetSource, root: Path, progress: Progress | None) -> Decoded:
     """Opens the cache of a source, decoding the source first if there is none or a broken one.
 
     Args:
         name: the data set's.
         source: as the data set's `open` returned it.
-        image_size: as it was asked for.
         root: the cache folder.
         progress: called with the examples done and the total, or None where unknown.
 
     Raises:
         DataError: the source is broken, or the cache cannot be written.
     """
-    target = root / "datasets" / f"{name}-{_key(name, source, image_size)}"
+    target = root / "datasets" / f"{name}-{_key(name, source)}"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # A name of its own beside the folder, since the folder is renamed into place.
@@ -91,9 +89,9 @@ def open_or_decode(
         lock.release()
 
 
-def _key(name: str, source: DatasetSource, image_size: int | None) -> str:
+def _key(name: str, source: DatasetSource) -> str:
     # Which part belongs to which split is not in it: other splits of the same files are other selections.
-    identity = [_FORMAT, name, source.signature, image_size, source.image_shape, source.class_names]
+    identity = [_FORMAT, name, source.signature, source.image_shape, source.class_names]
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 

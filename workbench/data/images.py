@@ -3,9 +3,9 @@
 1. EXIF orientation is applied.
 2. Transparency is laid on white; 16-bit greyscale keeps its upper 8 bits.
 3. Three channels: converted to RGB (greyscale is repeated). One channel: ITU-R 601-2 luma.
-4. With an image size: the shorter side is resized to it and the longer side cut to it about the centre. This is
-   done in one step, the largest centred square resized with Pillow's bilinear filter, which is antialiased when
-   it shrinks. Without an image size the image keeps its own height and width.
+4. With an image size: the shorter side is resized to it and the longer side cut to it about the centre.
+   This is one step, the largest centred square resized with Pillow's bilinear filter, which is antialiased
+   when it shrinks. Without an image size the image keeps its own height and width.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from workbench.errors import DataError
 
@@ -43,17 +43,16 @@ def decode_image(
     name = name or (str(data) if isinstance(data, Path) else "the image")
     try:
         with Image.open(data if isinstance(data, Path) else io.BytesIO(data)) as opened:
-            opened.load()
-            image = _fit(_with_channels(ImageOps.exif_transpose(opened), channels), image_size)
+            ImageOps.exif_transpose(opened, in_place=True)
+            image = _fit(_with_channels(opened, channels), image_size)
+            array = _array(image, channels)
     except FileNotFoundError as error:
         raise DataError(f"{name}: no such image file") from error
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         # Pillow's message for unknown bytes holds the address of a BytesIO.
-        reason = (
-            "no format that Pillow knows" if isinstance(error, Image.UnidentifiedImageError) else str(error)
-        )
+        reason = "no format that Pillow knows" if isinstance(error, UnidentifiedImageError) else str(error)
         raise DataError(f"{name}: this image cannot be decoded ({reason}); replace or remove it") from error
-    return _array(image, channels)
+    return array
 
 
 def resize_image(image: npt.NDArray[np.uint8], image_size: int | None) -> npt.NDArray[np.uint8]:
@@ -82,7 +81,8 @@ def _with_channels(image: Image.Image, channels: int) -> Image.Image:
         layer = image.convert("RGBA")
         image = Image.new("RGBA", layer.size, "white")
         image.alpha_composite(layer)
-    return image.convert("RGB" if channels == 3 else "L")
+    mode = "RGB" if channels == 3 else "L"
+    return image if image.mode == mode else image.convert(mode)
 
 
 def _fit(image: Image.Image, image_size: int | None) -> Image.Image:

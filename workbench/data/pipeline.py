@@ -1,13 +1,12 @@
 """The input pipeline: batches from the decoded cache, a pure function of (seed, epoch, step).
 
-It follows the rules for TPUs (static shapes, full batches in training, augment batch-wise, prefetch) and reads the
-memory-mapped images in place, so that processes share them. Order and augmentation hold no state: an execution that
-resumes at an epoch sees the batches that it would have seen.
+It follows the rules for TPUs (static shapes, full batches in training, augment batch-wise, prefetch) and
+reads the memory-mapped images in place, so that processes share them. Order and augmentation hold no state: an
+execution that resumes at an epoch sees the batches that it would have seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,8 @@ import numpy as np
 from workbench.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import tensorflow as tf
 
     from workbench.data.prepared import PreparedData
@@ -38,8 +39,8 @@ def steps_per_epoch(data: PreparedData, batch_size: int, split: str = "train") -
     if not 1 <= batch_size <= available:
         raise DataError(
             f"a training batch needs 1 to {available} images, all that split {split!r} of data set "
-            f"{data.facts.dataset!r} has; received a batch of {batch_size}: set training.batch_size_per_replica "
-            "(times the replicas) accordingly, or raise dataset.limit"
+            f"{data.facts.dataset!r} has; received a batch of {batch_size}: set "
+            "training.batch_size_per_replica (times the replicas) accordingly, or raise dataset.limit"
         )
     return available // batch_size
 
@@ -69,8 +70,8 @@ def training_dataset(
             multiple of `shard_count`.
 
     Returns:
-        float32 images `(batch, height, width, channels)` in [0, 1] and float32 one-hot labels `(batch, classes)`,
-        with static shapes. Within an epoch no example comes twice.
+        float32 images `(batch, height, width, channels)` in [0, 1] and float32 one-hot labels
+        `(batch, classes)`, with static shapes. Within an epoch no example comes twice.
     """
     import tensorflow as tf
 
@@ -127,7 +128,8 @@ def evaluation_dataset(data: PreparedData, *, split: str, batch_size: int) -> tf
         batch_size: images a batch, over all replicas.
 
     Returns:
-        float32 images `(None, height, width, channels)` in [0, 1] and float32 one-hot labels `(None, classes)`.
+        float32 images `(None, height, width, channels)` in [0, 1] and float32 one-hot labels
+        `(None, classes)`.
     """
     import tensorflow as tf
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +15,9 @@ from workbench.data.splits import split_indices
 from workbench.errors import DataError, near_names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     import numpy.typing as npt
 
     from workbench.data.cache import Progress
@@ -29,15 +30,15 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, kw_only=True)
 class DataFacts:
-    """What a study records about its data; JSON keeps it: `DataFacts(**json.loads(json.dumps(asdict(facts))))`.
+    """What a study records about its data; `DataFacts(**json.loads(...))` gives back what `asdict` gave.
 
     Attributes:
         dataset: the component's name.
         class_names: in the order of the label indices.
         image_shape: (height, width, channels) of every image.
         counts: examples in each split; a limit is already taken off "train".
-        fingerprint: sha256 over decoded images, labels, class names and each split's indices; equal on two machines
-            that train on the same data (and decode JPEG alike: Pillow brings its own decoder).
+        fingerprint: sha256 over decoded images, labels, class names and each split's indices; equal on two
+            machines that train on the same data (and decode JPEG alike: Pillow brings its own decoder).
     """
 
     dataset: str
@@ -114,7 +115,7 @@ def prepare(
     request = DatasetRequest(data_dir=data_dir, image_size=image_size, options=dict(options))
     source = dataset.open(request)
     root = _default_cache_dir() if cache_dir is None else cache_dir
-    decoded = open_or_decode(dataset.name, source, image_size, root, progress)
+    decoded = open_or_decode(dataset.name, source, root, progress)
     splits = _splits(dataset.name, source, decoded, split_seed, limit)
     facts = DataFacts(
         dataset=dataset.name,
@@ -135,7 +136,8 @@ def _check_request(
 ) -> None:
     if dataset.needs_data_dir and data_dir is None:
         raise DataError(
-            f"data set {dataset.name!r} reads files and no folder was given: pass --data-dir FOLDER or set WORKBENCH_DATA"
+            f"data set {dataset.name!r} reads files and no folder was given: "
+            "pass --data-dir FOLDER or set WORKBENCH_DATA"
         )
     if data_dir is not None and dataset.needs_data_dir and not data_dir.exists():
         raise DataError(f"data set {dataset.name!r}: the data folder {data_dir} does not exist")

@@ -1,16 +1,15 @@
 """Reading images from TFRecord files of the published schema.
 
-A record is a `tf.train.Example` with the features `image` (bytes: JPEG, PNG), `class` (int64: the label's index) and
-optionally `label` (bytes: the class's name); others are ignored. Source: the Google codelab's flower records.
+A record is a `tf.train.Example` with the features `image` (bytes: JPEG, PNG), `class` (int64: the label's
+index) and optionally `label` (bytes: the class's name); others are ignored. Source: the Google codelab's flower
+records.
 
 Files are read in parallel, in rounds of `CHUNK` records each, so the order is fixed but not file by file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,9 @@ from workbench.data.sources import CHUNK, map_in_order, signature
 from workbench.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
     import numpy.typing as npt
     import tensorflow as tf
 
@@ -55,8 +57,8 @@ def record_source(
         files: in a fixed order.
         parts: which part each file is.
         splits: which parts make up each split.
-        class_names: by label index, against which every record's `label` is checked; None to take them from the
-            records, which reads all of them once.
+        class_names: by label index, against which every record's `label` is checked; None to take them from
+            the records, which reads all of them once.
         image_size: height and width in pixels, or None for that of the first image; then all must have it.
         cuts, count: see `DatasetSource`.
 
@@ -74,7 +76,8 @@ def record_source(
         image = _decode(record, files, image_size)
         if image.shape != (height, width, 3):
             raise DataError(
-                f"{_place(record, files)}: the image is {image.shape[1]}x{image.shape[0]} pixels where the first one "
+                f"{_place(record, files)}: the image is {image.shape[1]}x{image.shape[0]} pixels where the "
+                "first one "
                 f"of the data set is {width}x{height}; set dataset.image_size, so that all are resized"
             )
         return image
@@ -91,7 +94,7 @@ def record_source(
         class_names=class_names,
         image_shape=(height, width, 3),
         parts=splits,
-        signature=signature(files, list(parts)),
+        signature=signature(files, list(parts), image_size),
         cuts=tuple(cuts),
         count=count,
         read=read,
@@ -110,7 +113,8 @@ def _check_label(record: _Record, files: Sequence[Path], class_names: Sequence[s
     where = _place(record, files)
     if not 0 <= record.label < len(class_names):
         raise DataError(
-            f"{where}: class must be 0 to {len(class_names) - 1} ({', '.join(class_names)}); received {record.label}"
+            f"{where}: class must be 0 to {len(class_names) - 1} ({', '.join(class_names)}); received "
+            f"{record.label}"
         )
     if record.name and record.name != class_names[record.label]:
         raise DataError(
@@ -179,7 +183,7 @@ def _diagnosis(files: Sequence[Path], error: Exception) -> DataError:
 
 def _schema_problem(record: bytes) -> str:
     import tensorflow as tf
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
         features = tf.train.Example.FromString(record).features.feature
@@ -212,8 +216,8 @@ def _scan_class_names(files: Sequence[Path]) -> list[str]:
                 )
             if record.name != known.name:
                 raise DataError(
-                    f"{_place(record, files)}: class {record.label} is labelled {record.name!r}, but {known.name!r} "
-                    f"in {_place(known, files)}; a class must have one label"
+                    f"{_place(record, files)}: class {record.label} is labelled {record.name!r}, but "
+                    f"{known.name!r} in {_place(known, files)}; a class must have one label"
                 )
     if not found:
         raise DataError(f"no records in {', '.join(str(path) for path in files[:3])}")

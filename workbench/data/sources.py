@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from workbench.errors import DataError, near_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -58,7 +60,8 @@ def existing(data_dir: Path | None, dataset: str) -> Path:
     """
     if data_dir is None:
         raise DataError(
-            f"data set {dataset!r} reads files and no folder was given: pass --data-dir FOLDER or set WORKBENCH_DATA"
+            f"data set {dataset!r} reads files and no folder was given: "
+            "pass --data-dir FOLDER or set WORKBENCH_DATA"
         )
     if not data_dir.exists():
         raise DataError(f"data set {dataset!r}: the data folder {data_dir} does not exist")
@@ -82,7 +85,7 @@ def contents(folder: Path) -> str:
 
 
 def signature(files: Iterable[Path], *settings: Any) -> str:
-    """A signature of files by path, size and modification time, and of what else decides what is read from them."""
+    """A signature of files by path, size and modification time, and of what else decides what is read."""
     states = [(str(path.resolve()), status.st_size, status.st_mtime_ns) for path, status in _statuses(files)]
     return hashlib.sha256(json.dumps([states, settings]).encode()).hexdigest()
 
@@ -98,10 +101,9 @@ def _statuses(files: Iterable[Path]) -> Iterator[tuple[Path, os.stat_result]]:
 def map_in_order(
     function: Callable[[Item], Result], chunks: Iterable[Sequence[Item]]
 ) -> Iterator[tuple[Sequence[Item], list[Result]]]:
-    """Applies a function to the items of each chunk on all processors; gives each chunk and its results, in order.
+    """Applies a function to the items of each chunk in threads; gives each chunk and its results, in order.
 
-    Threads do, since Pillow decodes without holding Python's lock. The next chunk is worked on while the caller
-    takes the last one.
+    Pillow decodes without holding Python's lock. The next chunk is worked on while the caller takes the last.
     """
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         pending: tuple[Sequence[Item], Iterator[Result]] | None = None

@@ -1,20 +1,19 @@
 """Which examples train, validate and test: the rule for sources that lack a split.
 
 - Parts that the source assigns to a split are kept as they are.
-- A source with neither test nor validation examples: 15 % of its training examples become the test split, then
-  15 % (of the same total) the validation split.
+- A source with neither test nor validation examples: 15 % of its training examples become the test split,
+  then 15 % (of the same total) the validation split.
 - A source with its own test split, or with none by design, and no validation split: 10 % of its training
   examples become the validation split (CIFAR-10: 5,000 of 50,000).
-- A source with its own validation split and no test split: 15 % of its training examples become the test split.
-- Every cut is stratified: each class is in it, with its share to within one example. The seed is fixed (0) unless
-  another is asked for, so that studies compare; the same seed gives the same cut on every machine.
+- A source with its own validation split and no test split: 15 % of its training examples become the test.
+- Every cut is stratified: each class is in it, with its share to within about one example. The seed is fixed
+  (0) unless another is asked for, so that studies compare; the same seed gives the same cut on every machine.
 - `limit` keeps a stratified subset of the training split and leaves the others as they are; a smaller limit's
   subset is part of a larger one's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,8 @@ import numpy as np
 from workbench.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import numpy.typing as npt
 
     Indices = npt.NDArray[np.int64]
@@ -110,7 +111,7 @@ def _limited(
 ) -> Indices:
     if limit < num_classes:
         raise DataError(
-            f"dataset.limit must be at least the number of classes, {num_classes}, so that training sees each; "
-            f"received {limit}"
+            f"dataset.limit must be at least the number of classes, {num_classes}, "
+            f"so that training sees each; received {limit}"
         )
     return np.sort(stratified_order(labels, train, seed)[:limit])
