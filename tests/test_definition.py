@@ -192,7 +192,7 @@ class TestProblems:
                 changed(constraints={"min_parameters": 9, "max_parameters": 8}),
                 "constraints: min_parameters 9 is larger than max_parameters 8",
             ),
-            (changed(model={"names": ["a"]}), "model: give either name or names, not both"),
+            (changed(model={"names": ["a"]}), "model.name: give either name or names, not both"),
             (changed(schedule={"name": 3}), "schedule.name: must be a string; received 3 (integer)"),
             (changed(schedule={"names": []}), "schedule.names: must name at least one; received []"),
             (changed(schedule={"names": ["a", "a"]}), "schedule.names: 'a' is listed more than once"),
@@ -232,7 +232,7 @@ class TestProblems:
             ({"min": 1}, ".max: is required"),
             (
                 {"min": 1, "max": 2, "stpe": 1},
-                ": unknown key 'stpe'. Did you mean 'step'? "
+                ".stpe: unknown key 'stpe'. Did you mean 'step'? "
                 "The keys here are min, max, step, sampling, default",
             ),
             ([], ": must list at least one value; received []"),
@@ -249,9 +249,9 @@ class TestProblems:
     def test_unknown_keys_offer_near_names_and_the_keys_that_exist(self) -> None:
         data = changed(training={"epoch": 3}, modle={"name": "x"})
         assert problems_of(data) == [
-            "training: unknown key 'epoch'. Did you mean 'epochs'? The keys here are epochs, "
+            "training.epoch: unknown key 'epoch'. Did you mean 'epochs'? The keys here are epochs, "
             "batch_size_per_replica, precision, executions, keep_checkpoints, space",
-            "unknown key 'modle'. Did you mean 'model'? The keys here are summary, seed, dataset, model, "
+            "modle: unknown key 'modle'. Did you mean 'model'? The keys here are summary, seed, dataset, model, "
             "augmentation, schedule, training, budget, constraints, objective, tuner",
         ]
 
@@ -365,7 +365,7 @@ class TestSet:
             ("model.space.a={min=2, max=1}", "--set model.space.a: min 2 is larger than max 1"),
             (
                 "training.epoch=2",
-                "--set training.epoch: training: unknown key 'epoch'. Did you mean 'epochs'? "
+                "--set training.epoch: unknown key 'epoch'. Did you mean 'epochs'? "
                 "The keys here are epochs, batch_size_per_replica, precision, executions, keep_checkpoints, "
                 "space",
             ),
@@ -392,6 +392,12 @@ class TestSet:
         with pytest.raises(errors.DefinitionError) as caught:
             load_definition(file, options={"--epochs": ("training.epochs", 0)})
         assert str(caught.value) == "--epochs: training.epochs: must be at least 1; received 0 (integer)"
+
+    def test_is_not_blamed_for_a_neighbouring_key(self, file: Path) -> None:
+        file.write_text(MINIMAL_TOML + "epoch = 3\n")
+        with pytest.raises(errors.DefinitionError) as caught:
+            load_definition(file, ["training.epochs=2"])
+        assert str(caught.value).startswith(f"{file}: training.epoch: unknown key 'epoch'.")
 
     def test_the_file_is_blamed_for_the_rest(self, file: Path) -> None:
         file.write_text(MINIMAL_TOML.replace("epochs = 3", "epochs = 0"))
@@ -552,15 +558,15 @@ class TestCheckPlugins:
         assert self.check(
             dataset={"image_sise": 8}, model={"options": {"weight": "x"}}, tuner={"factr": 3, "seed": 1}
         ) == [
-            "dataset: unknown key 'image_sise'. Did you mean 'image_size'? The data set 'digits' takes split",
-            "model.options: unknown key 'weight'. Did you mean 'weights'? The model 'small' takes weights",
-            "tuner: unknown key 'factr'. Did you mean 'factor'? The tuner 'random' takes factor",
-            "tuner: unknown key 'seed'. The tuner 'random' takes factor",
+            "dataset.image_sise: unknown key 'image_sise'. Did you mean 'image_size'? The data set 'digits' takes split",
+            "model.options.weight: unknown key 'weight'. Did you mean 'weights'? The model 'small' takes weights",
+            "tuner.factr: unknown key 'factr'. Did you mean 'factor'? The tuner 'random' takes factor",
+            "tuner.seed: unknown key 'seed'. The tuner 'random' takes factor",
         ]
 
     def test_options_of_a_model_that_has_none(self) -> None:
         assert self.check(model={"name": "large", "options": {"weights": "x"}}) == [
-            "model.options: unknown key 'weights'. The model 'large' takes none of its own"
+            "model.options.weights: unknown key 'weights'. The model 'large' takes none of its own"
         ]
 
     def test_an_option_that_the_oracle_refuses(self) -> None:

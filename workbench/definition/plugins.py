@@ -70,7 +70,7 @@ def _check_options(
     for key in given:
         if key not in declared:
             near = near_names(key, [*declared, *common])
-            yield f"{format_path(path)}: unknown key {key!r}.{near} {owner} {takes}"
+            yield f"{format_path((*path, key))}: unknown key {key!r}.{near} {owner} {takes}"
 
 
 def _check_dataset(definition: Definition, registry: Registry) -> Iterator[str]:

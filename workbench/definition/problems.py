@@ -169,10 +169,10 @@ def _unknown_key(error: ErrorDetails, path: KeyPath, data: Mapping[str, Any]) ->
     known = list(_table_at(error["loc"][:-1]).model_fields)
     key = str(path[-1])
     if key == "name" and "names" in known:
-        return path[:-1], "give either name or names, not both"
+        return path, "give either name or names, not both"
     if "names" in known:
         known.insert(0, "name")
-    return path[:-1], f"unknown key {key!r}.{near_names(key, known)} The keys here are {', '.join(known)}"
+    return path, f"unknown key {key!r}.{near_names(key, known)} The keys here are {', '.join(known)}"
 
 
 def _missing(error: ErrorDetails, path: KeyPath) -> Iterator[Problem]:
