@@ -251,8 +251,8 @@ class TestProblems:
         assert problems_of(data) == [
             "training.epoch: unknown key 'epoch'. Did you mean 'epochs'? The keys here are epochs, "
             "batch_size_per_replica, precision, executions, keep_checkpoints, space",
-            "modle: unknown key 'modle'. Did you mean 'model'? The keys here are summary, seed, dataset, model, "
-            "augmentation, schedule, training, budget, constraints, objective, tuner",
+            "modle: unknown key 'modle'. Did you mean 'model'? The keys here are summary, seed, dataset, "
+            "model, augmentation, schedule, training, budget, constraints, objective, tuner",
         ]
 
     def test_missing_tables_name_the_keys_that_they_need(self) -> None:
@@ -558,8 +558,10 @@ class TestCheckPlugins:
         assert self.check(
             dataset={"image_sise": 8}, model={"options": {"weight": "x"}}, tuner={"factr": 3, "seed": 1}
         ) == [
-            "dataset.image_sise: unknown key 'image_sise'. Did you mean 'image_size'? The data set 'digits' takes split",
-            "model.options.weight: unknown key 'weight'. Did you mean 'weights'? The model 'small' takes weights",
+            "dataset.image_sise: unknown key 'image_sise'. Did you mean 'image_size'? "
+            "The data set 'digits' takes split",
+            "model.options.weight: unknown key 'weight'. Did you mean 'weights'? "
+            "The model 'small' takes weights",
             "tuner.factr: unknown key 'factr'. Did you mean 'factor'? The tuner 'random' takes factor",
             "tuner.seed: unknown key 'seed'. The tuner 'random' takes factor",
         ]
