@@ -235,7 +235,7 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         return failures >= self._failures_limit
 
     def update_trial(self, trial_id: str, metrics: Mapping[str, float], step: int = 0) -> Trial:
-        """Reports the metrics of one epoch; only the objective is kept.
+        """Reports the metrics of one epoch; only the objective is kept, where it is finite.
 
         Raises:
             ValueError: the objective is not among them.
@@ -243,11 +243,22 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         name = self.objective.name
         if name not in metrics:
             raise ValueError(f"The objective {name!r} must be among the metrics; received {sorted(metrics)}")
+        if not math.isfinite(metrics[name]):
+            return self.trials[trial_id]  # it cannot be the best, and Keras Tuner would warn of it
         return super().update_trial(trial_id, {name: metrics[name]}, step=step)
 
-    @keras_tuner.synchronized  # type: ignore[untyped-decorator]
     def end_trial(self, trial: Trial) -> None:
-        """Ends a trial with the status that it carries and files its record."""
+        """Ends a trial with the status that it carries and files its record.
+
+        Raises:
+            ValueError: the status is not one that a trial ends with.
+        """
+        if trial.status not in {*_OUTCOMES, "INVALID"}:  # under the lock, raising would leave it locked
+            raise ValueError(f"A trial must end with one of {sorted(_OUTCOMES)}; received {trial.status!r}")
+        self._end(trial)
+
+    @keras_tuner.synchronized  # type: ignore[untyped-decorator]
+    def _end(self, trial: Trial) -> None:
         own = self.trials[trial.trial_id]
         if trial.status == "STOPPED":  # Keras Tuner scores completed ones only
             self.score_trial(own)
@@ -262,10 +273,10 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
     def score_trial(self, trial: Trial) -> None:
         """Sets the score to the objective's best finite value, NaN if there is none, and its step."""
         name = self.objective.name
-        history = trial.metrics.get_history(name) if trial.metrics.exists(name) else []
-        finite = [(float(o.mean()), o.step) for o in history if math.isfinite(o.mean())]
-        best = max if self._direction == "max" else min
-        trial.score, trial.best_step = best(finite, key=lambda pair: pair[0], default=(math.nan, None))
+        if trial.metrics.exists(name):
+            super().score_trial(trial)
+        else:
+            trial.score = math.nan
 
     def update_space(self, hyperparameters: keras_tuner.HyperParameters) -> None:
         """Does nothing: the space is fixed, see the class."""
