@@ -128,10 +128,20 @@ class Registry:
         _refuse_problems(registry.problems, strict=environ.get("WORKBENCH_STRICT_PLUGINS", "") not in ("", "0"))
         return registry
 
-    @property
-    def hook(self) -> pluggy.HookRelay:
-        """Calls a hook on every plugin: `registry.hook.workbench_trial_finished(record=...)`."""
-        return self._manager.hook
+    def notify(self, hook: str, **arguments: Any) -> list[str]:
+        """Calls a hook of every plugin that implements it, each on its own; the last registered one first.
+
+        Returns:
+            One line for each plugin that raised.
+        """
+        problems = []
+        for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
+            given = {name: arguments[name] for name in implementation.argnames}
+            try:
+                implementation.function(**given)
+            except Exception as error:
+                problems.append(f"plugin {implementation.plugin_name}: {hook} raised {type(error).__name__}: {error}")
+        return problems
 
     def names(self, kind: str) -> list[str]:
         """The names of all components of a kind, sorted."""
@@ -180,7 +190,7 @@ class Registry:
             source = _with_file(source, module)
             self._manager.register(module, name=f"{source.origin}:{source.name}:{source.file}")
             components = self._components_of(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._drop(source)
             self.problems.append(Problem(source=source, reason=_reason(error, source)))
             return
@@ -288,7 +298,7 @@ def _checked(answer: Any, hook: str, cls: type[Component]) -> list[Component]:
     return components
 
 
-def _reason(error: Exception, source: PluginSource) -> str:
+def _reason(error: BaseException, source: PluginSource) -> str:
     if isinstance(error, PluginLoadError):
         return str(error)
     if isinstance(error, SyntaxError):

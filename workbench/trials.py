@@ -81,7 +81,6 @@ class Trial:
     Attributes:
         values: the active hyperparameters by full name.
         target_epochs: what the current proposal trains it to, in total.
-        promotions: how many proposals it had beyond the first.
     """
 
     trial_id: str
@@ -194,17 +193,21 @@ class History:
         """Seconds spent in training and validation so far, discarded attempts included."""
         return self._seconds
 
+    def apply(self, event: Event) -> None:
+        """Takes one more event; unknown ones are passed over."""
+        handle = _HANDLERS.get(event["event"])
+        if handle is not None:
+            handle(self, event)
+
     _seconds: float = 0.0
     _open_records: dict[str, int] = field(default_factory=dict)
 
 
 def fold(events: Iterable[Event]) -> History:
-    """Derives the state of a study from its journal's events; unknown events are passed over."""
+    """Derives the state of a study from its journal's events."""
     history = History()
     for event in events:
-        handle = _HANDLERS.get(event["event"])
-        if handle is not None:
-            handle(history, event)
+        history.apply(event)
     return history
 
 

@@ -1,8 +1,8 @@
 """The input pipeline: batches from the decoded cache, a pure function of (seed, epoch, step).
 
 It follows the rules for TPUs (static shapes, full batches in training, augment batch-wise, prefetch) and
-reads the memory-mapped images in place, so that processes share them. Order and augmentation hold no state: an
-execution that resumes at an epoch sees the batches that it would have seen.
+reads the memory-mapped images in place, so that processes share them. Order and augmentation hold no state:
+an execution that resumes at an epoch sees the batches that it would have seen.
 """
 
 from __future__ import annotations

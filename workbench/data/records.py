@@ -1,8 +1,8 @@
 """Reading images from TFRecord files of the published schema.
 
 A record is a `tf.train.Example` with the features `image` (bytes: JPEG, PNG), `class` (int64: the label's
-index) and optionally `label` (bytes: the class's name); others are ignored. Source: the Google codelab's flower
-records.
+index) and optionally `label` (bytes: the class's name); others are ignored. Source: the flower records of the
+Google codelab.
 
 Files are read in parallel, in rounds of `CHUNK` records each, so the order is fixed but not file by file.
 """
@@ -77,8 +77,7 @@ def record_source(
         if image.shape != (height, width, 3):
             raise DataError(
                 f"{_place(record, files)}: the image is {image.shape[1]}x{image.shape[0]} pixels where the "
-                "first one "
-                f"of the data set is {width}x{height}; set dataset.image_size, so that all are resized"
+                f"first one of the data set is {width}x{height}; set dataset.image_size, so that all are resized"
             )
         return image
 
@@ -113,8 +112,8 @@ def _check_label(record: _Record, files: Sequence[Path], class_names: Sequence[s
     where = _place(record, files)
     if not 0 <= record.label < len(class_names):
         raise DataError(
-            f"{where}: class must be 0 to {len(class_names) - 1} ({', '.join(class_names)}); received "
-            f"{record.label}"
+            f"{where}: class must be 0 to {len(class_names) - 1} ({', '.join(class_names)}); "
+            f"received {record.label}"
         )
     if record.name and record.name != class_names[record.label]:
         raise DataError(
@@ -152,13 +151,18 @@ def _chunks(files: Sequence[Path], *, images: bool = True) -> Iterator[list[_Rec
             pixels = batch.get("image", [b""] * len(batch["class"]))
             yield [
                 _Record(
-                    file=int(file), number=int(start) + i, label=int(label), name=name.decode(), image=image
+                    file=int(file),
+                    number=int(start) + i,
+                    label=int(label),
+                    name=name.decode(errors="replace"),
+                    image=image,
                 )
                 for i, (label, name, image) in enumerate(
                     zip(batch["class"], batch["label"], pixels, strict=True)
                 )
             ]
-    except tf.errors.OpError as error:
+    except (tf.errors.OpError, UnicodeDecodeError) as error:
+        # Unicode: TensorFlow's message quotes the bytes of a record that it cannot parse.
         raise _diagnosis(files, error) from error
 
 
@@ -189,10 +193,12 @@ def _schema_problem(record: bytes) -> str:
         features = tf.train.Example.FromString(record).features.feature
     except DecodeError:
         return "no tf.train.Example"
+    # Looking one up adds it.
+    found = ", ".join(sorted(features)) or "no features"
     if len(features["image"].bytes_list.value) != 1:
-        return f"no single feature image among {', '.join(sorted(features)) or 'no features'}"
+        return f"no single feature image among {found}"
     if len(features["class"].int64_list.value) != 1:
-        return f"no single feature class among {', '.join(sorted(features))}"
+        return f"no single feature class among {found}"
     if "label" in features and len(features["label"].bytes_list.value) != 1:
         return "feature label is not one string"
     return ""

@@ -26,7 +26,7 @@ from workbench.hypermodel import ClassifierHyperModel, Network, overrides_of
 from workbench.modelfile import save_model
 from workbench.registry import Registry
 from workbench.space import SearchSpace, explore
-from workbench.training import Settings, Task, compile_network, train
+from workbench.training import Settings, Task, train
 
 if TYPE_CHECKING:
     from workbench.oracles.protocol import Value
@@ -139,13 +139,6 @@ class Session:
                 "data_fingerprint": facts.fingerprint,
             },
         )
-
-    def rebuild(self, values: Mapping[str, Value], weights: Path) -> keras.Model:
-        """A point's compiled model with the weights of a checkpoint file."""
-        network = self._build(values)
-        compile_network(network, 1)
-        assign_variables(network.model.variables, load_arrays(weights), str(weights))
-        return network.model
 
     def close(self) -> None:
         """Lets go of the model."""

@@ -1,0 +1,1 @@
+"""Rankings and tables of results, on pandas."""

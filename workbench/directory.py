@@ -1,0 +1,214 @@
+"""A study's directory: its files, its lock, and how it is begun or resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from workbench.definition import Definition, definition_from_dict, differences
+from workbench.errors import JournalError, StudyChangedError, StudyError, StudyLockedError, near_names
+from workbench.journal import Event, Journal, read_journal, write_atomically
+
+FORMAT = 1
+"""The version of the journal's format, in its first event."""
+
+
+def now() -> str:
+    """The time, in UTC, as journals have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class StudyDirectory:
+    """The files of one study.
+
+    Attributes:
+        path: the directory.
+        journal: `journal.jsonl`, the truth.
+        definition: `definition.json`, a readable copy of the definition in force.
+        checkpoints: `checkpoints/TRIAL/`, weights and optimizer states.
+        worker_log: what worker processes printed.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.journal = path / "journal.jsonl"
+        self.definition = path / "definition.json"
+        self.checkpoints = path / "checkpoints"
+        self.worker_log = path / "worker.log"
+        self._lock = path / ".lock"
+
+    def checkpoint_dir(self, trial_id: str) -> Path:
+        """Where a trial's checkpoints are."""
+        return self.checkpoints / trial_id
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Holds the study for this process, creating the directory where there is none.
+
+        Raises:
+            StudyLockedError: another process holds it.
+            StudyError: the folder has files and is not a study, or cannot be made.
+        """
+        self._check_is_ours()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            # A reader that looks whether the study runs holds the lock for a moment.
+            lock = filelock.FileLock(self._lock, timeout=1)
+            lock.acquire()
+        except filelock.Timeout:
+            raise StudyLockedError(
+                f"{self.path}: one process runs a study; {self._holder()} runs this one. Wait for it, stop it, or "
+                "start another study with --study NAME"
+            ) from None
+        except OSError as error:
+            raise StudyError(f"{self.path}: the study's folder cannot be written ({error})") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def is_running(self) -> bool:
+        """Whether a process holds the lock now."""
+        if not self._lock.exists():
+            return False
+        lock = filelock.FileLock(self._lock, timeout=0)
+        try:
+            with lock:
+                return False
+        except filelock.Timeout:
+            return True
+        except OSError:
+            # A read-only copy of a study: nothing runs there.
+            return False
+
+    def check(self, definition: Definition) -> None:
+        """Compares a definition with the one of the study, if there is a study.
+
+        Raises:
+            StudyChangedError: it differs in more than its budget and target.
+            JournalError: the journal cannot be read.
+        """
+        if self.journal.exists() and (events := read_journal(self.journal)):
+            self._check_definition(stored_definition(events, self.journal), definition)
+
+    def _check_definition(self, stored: dict[str, Any], definition: Definition) -> None:
+        changes = differences(definition_from_dict(stored, str(self.definition)), definition)
+        if changes:
+            raise StudyChangedError(_changed(self.path, changes))
+
+    def discard(self) -> None:
+        """Removes a folder that holds no study yet; needs the lock."""
+        for path in (self.worker_log, self._lock):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+
+    def begin(self, definition: Definition) -> Journal:
+        """Opens the journal for writing: a new one, or a resumed one with the same definition. Needs the lock.
+
+        Raises:
+            StudyChangedError: the study was made with a definition that differs in more than its budget.
+            JournalError: the journal cannot be read, or is of a later format.
+        """
+        journal = Journal(self.journal)
+        try:
+            resolved = definition.resolved()
+            if not journal.events:
+                journal.append("study", format=FORMAT, created_at=now(), definition=resolved)
+            stored = stored_definition(journal.events, self.journal)
+            if stored != resolved:
+                self._check_definition(stored, definition)
+                journal.append("definition", at=now(), definition=resolved)
+            write_atomically(self.definition, json.dumps(resolved, indent=1).encode() + b"\n")
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    def events(self) -> list[Event]:
+        """The journal's events, for reading.
+
+        Raises:
+            StudyError: no such study, with the near ones.
+        """
+        if not self.journal.is_file():
+            raise StudyError(_no_study(self.path))
+        events = read_journal(self.journal)
+        if events:
+            stored_definition(events, self.journal)
+        return events
+
+    def _check_is_ours(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise StudyError(f"{self.path}: a study is a folder; this is a file. Name another with --study NAME")
+        if self.path.is_dir() and not self.journal.exists():
+            strangers = sorted(item.name for item in self.path.iterdir() if item.name != self._lock.name)
+            if strangers:
+                raise StudyError(
+                    f"{self.path}: the folder must be empty or a study; it has {', '.join(strangers[:3])} and no "
+                    "journal.jsonl. Name another with --study NAME"
+                )
+
+    def _holder(self) -> str:
+        with contextlib.suppress(JournalError, OSError):
+            sessions = [event for event in read_journal(self.journal) if event["event"] == "session"]
+            if sessions:
+                last = sessions[-1]
+                return f"process {last['pid']} on {last['host']} (since {last['at']})"
+        return "another process"
+
+
+def process_facts() -> dict[str, Any]:
+    """Who runs a session: process and host."""
+    return {"pid": os.getpid(), "host": socket.gethostname()}
+
+
+def stored_definition(events: list[Event], path: Path) -> dict[str, Any]:
+    """The resolved definition in force, from a journal's events.
+
+    Raises:
+        JournalError: the journal does not begin like one, or is of a later format.
+    """
+    first = events[0] if events else {}
+    if first.get("event") != "study" or "definition" not in first:
+        raise JournalError(f"{path}, line 1: must be a study event with a definition; the journal is damaged")
+    if first.get("format") != FORMAT:
+        raise JournalError(
+            f"{path}: this version reads journals of format {FORMAT}; received {first.get('format')!r}. "
+            "Use the version of the workbench that wrote it"
+        )
+    latest = [event for event in events if event["event"] in ("study", "definition")]
+    return dict(latest[-1]["definition"])
+
+
+def list_studies(folder: Path) -> list[StudyDirectory]:
+    """The studies in a folder, by name."""
+    if not folder.is_dir():
+        return []
+    return [StudyDirectory(path.parent) for path in sorted(folder.glob("*/journal.jsonl"))]
+
+
+def _changed(path: Path, changes: list[str]) -> str:
+    lines = "\n".join(f"  - {change}" for change in changes)
+    return (
+        f"{path}: a study keeps its definition (budgets and target may change); this one differs:\n{lines}\n"
+        "Start another study with --study NAME, or undo the change"
+    )
+
+
+def _no_study(path: Path) -> str:
+    others = [study.path.name for study in list_studies(path.parent)]
+    hint = near_names(path.name, others)
+    if not hint and others:
+        hint = f" There are: {', '.join(others)}."
+    return f"{path}: no such study (a folder with a journal.jsonl).{hint or ' `workbench search` makes one.'}"

@@ -1,0 +1,91 @@
+"""The tables of a study as DataFrames: one row a trial, one row an epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from workbench.trials import TRIAL_COLUMNS, History, Status, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+EPOCH_COLUMNS = ("trial_id", "execution", "epoch", "learning_rate", "seconds", "step_ms", "images_per_s")
+
+_TYPES = {
+    "score": "float64",
+    "score_std": "float64",
+    "last_score": "float64",
+    "best_epoch": "Int64",
+    "epochs": "Int64",
+    "bracket": "Int64",
+    "rung": "Int64",
+    "parameters": "Int64",
+    "flops": "Int64",
+    "seconds": "float64",
+    "step_ms": "float64",
+    "images_per_s": "float64",
+    "replicas": "Int64",
+    "seed": "Int64",
+}
+
+
+def trials_table(history: History, *, until: int | None = None, trials: Iterable[Trial] | None = None) -> pd.DataFrame:
+    """One row a trial, in order of first proposal, with `TRIAL_COLUMNS` and a column `hp.NAME` a hyperparameter.
+
+    Args:
+        history: of the study.
+        until: look at the first so many epochs only; trials with fewer are left out.
+        trials: those to list; by default all.
+    """
+    chosen = list(history.trials.values() if trials is None else trials)
+    rows = [trial.row(history.metric, history.direction, until) for trial in chosen]
+    if until is not None:
+        rows = [row for row in rows if row["epochs"] >= until]
+    names = [f"hp.{name}" for name in dict.fromkeys(name for trial in chosen for name in trial.values)]
+    frame = pd.DataFrame(rows, columns=[*TRIAL_COLUMNS, *names])
+    frame["started_at"] = pd.to_datetime(frame["started_at"], utc=True)
+    return frame.astype(_TYPES)
+
+
+def epochs_table(history: History) -> pd.DataFrame:
+    """One row a trial, execution and epoch (from 1), with every metric and `learning_rate`."""
+    rows = [
+        {
+            "trial_id": trial.trial_id,
+            "execution": number,
+            "epoch": epoch,
+            **event["metrics"],
+            **{name: event[name] for name in EPOCH_COLUMNS[3:]},
+        }
+        for trial in history.trials.values()
+        for number, execution in trial.executions.items()
+        for epoch, event in execution.epochs.items()
+    ]
+    metrics = list(dict.fromkeys(name for row in rows for name in row if name not in EPOCH_COLUMNS))
+    return pd.DataFrame(rows, columns=[*EPOCH_COLUMNS[:3], *metrics, *EPOCH_COLUMNS[3:]])
+
+
+def rank(trials: pd.DataFrame, *, direction: str, all_statuses: bool = False) -> pd.DataFrame:
+    """The leaderboard: completed trials, higher rung first, then score; a column `rank` in front.
+
+    Args:
+        trials: as `trials_table` gives it.
+        direction: "max" or "min".
+        all_statuses: list the others too, after the completed ones.
+    """
+    is_completed = trials["status"] == str(Status.COMPLETED)
+    chosen = trials if all_statuses else trials[is_completed]
+    keys = pd.DataFrame(
+        {
+            "others": ~is_completed[chosen.index],
+            "rung": -chosen["rung"].fillna(0).astype("int64"),
+            "score": -chosen["score"] if direction == "max" else chosen["score"],
+        }
+    )
+    ordered = chosen.loc[keys.sort_values(["others", "rung", "score"], kind="stable", na_position="last").index]
+    ordered = ordered.reset_index(drop=True)
+    ordered.insert(0, "rank", pd.Series(range(1, len(ordered) + 1), dtype="Int64"))
+    ordered.loc[ordered["status"] != str(Status.COMPLETED), "rank"] = pd.NA
+    return ordered

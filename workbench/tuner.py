@@ -1,0 +1,317 @@
+"""The tuner: Keras Tuner's loop over a study, with the journal as its memory and engines to train on."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import keras_tuner
+import numpy as np
+from keras_tuner.engine.base_tuner import BaseTuner
+
+from workbench.directory import StudyDirectory, now
+from workbench.errors import TrialError, WorkerDiedError
+from workbench.training import Task
+from workbench.trials import Status, Trial
+
+if TYPE_CHECKING:
+    from workbench.definition import Definition
+    from workbench.display import Display
+    from workbench.engine.protocol import Engine, Preparation
+    from workbench.log import StudyLog
+    from workbench.oracles.history import HistoryOracle
+
+MAX_DEATHS = 3
+"""A worker that dies so often in a row without a new checkpoint fails the trial."""
+
+IDLE_SECONDS = 1.0
+
+
+def execution_seed(seed: int, trial_id: str, execution: int) -> int:
+    """The seed of one execution, 0 to 2**32 - 1: a stream of its own for each (study seed, trial, execution)."""
+    return int(np.random.SeedSequence([seed, int(trial_id), execution]).generate_state(1)[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyContext:
+    """What the tuner works with, assembled by `workbench.search`."""
+
+    definition: Definition
+    directory: StudyDirectory
+    log: StudyLog
+    preparation: Preparation
+    display: Display
+    device: str
+    can_promote: bool
+    on_trial_finished: Callable[[dict[str, Any]], None]
+
+
+class StudyTuner(BaseTuner):  # type: ignore[misc]
+    """Runs an oracle's proposals on engines, one thread an engine, and journals what happens.
+
+    Keras Tuner's own files, prints, retries and model saving are off: the journal is the truth, checkpoints are
+    the study's.
+
+    Args:
+        oracle: made from the study's history; hands out its unfinished trials first.
+        context: the study.
+        engines: prepared; as many trials run at once.
+    """
+
+    def __init__(self, oracle: HistoryOracle, context: StudyContext, engines: Sequence[Engine]):
+        self._context = context
+        self._engines = engines
+        self._stopping = threading.Event()
+        self._trial_ended = threading.Condition()
+        self._errors: list[BaseException] = []
+        self.stop_reason = ""
+        path = context.directory.path
+        super().__init__(oracle, directory=str(path.parent), project_name=path.name)
+
+    def search(self, *args: Any, **kwargs: Any) -> None:
+        """Runs until the oracle, the budget or the target says stop.
+
+        Raises:
+            WorkbenchError: the study cannot go on.
+            KeyboardInterrupt: as it came; engines are left to the caller to close.
+        """
+        if len(self._engines) == 1:
+            self._loop(self._engines[0], "worker-1")
+        else:
+            threads = [
+                threading.Thread(target=self._guarded_loop, args=(engine, f"worker-{number}"), name=f"worker-{number}")
+                for number, engine in enumerate(self._engines, start=1)
+            ]
+            for thread in threads:
+                thread.start()
+            try:
+                for thread in threads:
+                    thread.join()
+            except BaseException:
+                self._stopping.set()
+                for engine in self._engines:
+                    engine.close()
+                for thread in threads:
+                    thread.join()
+                raise
+            if self._errors:
+                raise self._errors[0]
+        self._keep_best_only()
+
+    def _guarded_loop(self, engine: Engine, tuner_id: str) -> None:
+        try:
+            self._loop(engine, tuner_id)
+        except BaseException as error:
+            if not self._stopping.is_set():
+                self._errors.append(error)
+            self._stopping.set()
+            self._wake()
+
+    def _loop(self, engine: Engine, tuner_id: str) -> None:
+        while not self._stopping.is_set() and not self._is_over():
+            trial = self.oracle.create_trial(tuner_id)
+            if trial.status == "STOPPED":
+                self.stop_reason = self.stop_reason or self.oracle.stop_reason or ""
+                return
+            if trial.status == "IDLE":
+                with self._trial_ended:
+                    self._trial_ended.wait(IDLE_SECONDS)
+                continue
+            self.on_trial_begin(trial)
+            self.run_trial(trial, engine)
+            self.on_trial_end(trial)
+            self._wake()
+
+    def _wake(self) -> None:
+        with self._trial_ended:
+            self._trial_ended.notify_all()
+
+    def _is_over(self) -> bool:
+        history = self._context.log.history
+        budget, objective = self._context.definition.budget, self._context.definition.objective
+        if budget.max_hours is not None and history.seconds / len(self._engines) >= 3600 * budget.max_hours:
+            self.stop_reason = "max_hours"
+        elif objective.stop_at_target and objective.target is not None:
+            sign = 1 if objective.direction == "max" else -1
+            scores = [record.score for record in history.records if record.score is not None]
+            if any(sign * score >= sign * objective.target for score in scores):
+                self.stop_reason = "target reached"
+        return self.stop_reason in ("max_hours", "target reached")
+
+    def run_trial(self, trial: keras_tuner.engine.trial.Trial, engine: Engine) -> None:
+        """Trains one proposal, through as many worker processes as that takes, and files what came of it."""
+        context = self._context
+        log, objective = context.log, context.definition.objective
+        proposal, trial_id = self.oracle.proposals[trial.trial_id]
+        epochs = proposal.epochs or context.definition.training.epochs
+        if trial.trial_id not in self.oracle.resumed:
+            log.append(
+                "proposal",
+                trial_id=trial_id,
+                values=dict(proposal.values),
+                epochs=epochs,
+                bracket=proposal.bracket,
+                rung=proposal.rung,
+                at=now(),
+            )
+        state = log.history.trials[trial_id]
+        done = state.row(objective.metric, objective.direction)["epochs"]
+        context.display.trial_started(trial_id, epochs, done)
+        result: dict[str, Any] = {"trial_id": trial_id, "status": str(Status.COMPLETED), "score": None}
+        try:
+            for execution in range(1, context.definition.training.executions + 1):
+                self._run_execution(state, execution, epochs, engine)
+        except TrialError as error:
+            result |= {"status": str(Status.FAILED), "error": str(error), "kind": error.kind}
+        else:
+            result["score"] = state.score(objective.metric, objective.direction)
+            if result["score"] is None:
+                result |= {
+                    "status": str(Status.FAILED),
+                    "error": f"no epoch gave a finite {objective.metric}",
+                    "kind": "no_score",
+                }
+        log.append("result", **result, at=now())
+        self._report(trial, result, state)
+        self._prune(state)
+
+    def _report(self, trial: keras_tuner.engine.trial.Trial, result: dict[str, Any], state: Trial) -> None:
+        objective = self._context.definition.objective
+        row = state.row(objective.metric, objective.direction)
+        if result["score"] is None:
+            trial.status, trial.message = "FAILED", result["error"]
+        else:
+            self.oracle.update_trial(trial.trial_id, {objective.metric: result["score"]}, step=row["best_epoch"])
+            trial.status = "COMPLETED"
+        self._context.display.trial_finished(row)
+        self._context.on_trial_finished(row)
+
+    def _run_execution(self, state: Trial, execution: int, epochs: int, engine: Engine) -> None:
+        context = self._context
+        deaths, reached = 0, -1
+        while True:
+            seed = execution_seed(context.definition.seed, state.trial_id, execution)
+            task = self._task(state, execution, epochs, seed)
+            from_epoch = task.first_epoch - 1
+            if from_epoch >= epochs:
+                return
+            context.log.append(
+                "attempt",
+                trial_id=state.trial_id,
+                execution=execution,
+                seed=seed,
+                from_epoch=from_epoch,
+                device=context.device,
+                replicas=context.preparation.replicas,
+                at=now(),
+            )
+            try:
+                engine.execute(task, self._receive)
+            except WorkerDiedError as error:
+                if self._stopping.is_set():
+                    raise
+                deaths = deaths + 1 if from_epoch <= reached else 1
+                reached = max(reached, from_epoch)
+                context.log.append("worker_died", trial_id=state.trial_id, execution=execution, error=str(error))
+                if deaths >= MAX_DEATHS:
+                    text = f"{error}; {deaths} times in a row at epoch {from_epoch + 1}"
+                    raise TrialError(text, "worker_died") from error
+                context.display.message(f"trial {state.trial_id}: {error}. A new worker goes on with it.")
+            else:
+                return
+
+    def _task(self, state: Trial, execution: int, epochs: int, seed: int) -> Task:
+        folder = self._context.directory.checkpoint_dir(state.trial_id)
+        known = state.executions.get(execution)
+        checkpoint = known.checkpoint if known is not None else None
+        last = folder / checkpoint["file"] if checkpoint is not None else None
+        if last is None or checkpoint is None or not last.is_file():
+            checkpoint = None
+        best = folder / checkpoint["best_file"] if checkpoint is not None and checkpoint["best_file"] else None
+        return Task(
+            trial_id=state.trial_id,
+            execution=execution,
+            seed=seed,
+            values=state.values,
+            first_epoch=int(checkpoint["epoch"]) + 1 if checkpoint is not None else 1,
+            last_epoch=epochs,
+            resume_from=str(last) if checkpoint is not None else None,
+            best_from=str(best) if best is not None else None,
+            best_score=checkpoint["best_score"] if checkpoint is not None else None,
+            checkpoint_dir=str(folder),
+        )
+
+    def _receive(self, event: dict[str, Any]) -> None:
+        """Takes an event of a running execution."""
+        name = event.pop("event")
+        display = self._context.display
+        if name == "step":
+            display.step(event["trial_id"], event["step"], event["steps"])
+            return
+        self._context.log.append(name, **event)
+        if name == "epoch":
+            display.epoch(event)
+        elif name == "checkpoint":
+            self._drop_files(event["trial_id"], event["execution"], {event["file"], event["best_file"]})
+
+    def _drop_files(self, trial_id: str, execution: int, keep: set[str | None]) -> None:
+        """Removes an execution's checkpoint files but for those named, once the journal names the newer ones."""
+        for path in self._context.directory.checkpoint_dir(trial_id).glob(f"execution-{execution}.*.npz"):
+            if path.name not in keep:
+                path.unlink(missing_ok=True)
+
+    def _prune(self, state: Trial) -> None:
+        """Keeps what may still be needed of a trial that ended, and weights of the best trials."""
+        full = state.target_epochs >= self._context.definition.training.epochs
+        if state.status is Status.FAILED:
+            shutil.rmtree(self._context.directory.checkpoint_dir(state.trial_id), ignore_errors=True)
+        elif full or not self._context.can_promote:
+            self._keep_weights_only(state)
+        if not self._context.can_promote:
+            self._keep_best_only()
+
+    def _keep_weights_only(self, state: Trial) -> None:
+        for number, execution in state.executions.items():
+            if execution.checkpoint is not None:
+                self._drop_files(state.trial_id, number, {execution.checkpoint["best_file"]})
+
+    def _keep_best_only(self) -> None:
+        """Removes the checkpoints of all completed trials but the best; a raised budget trains them anew."""
+        objective = self._context.definition.objective
+        known = self._context.log.history.trials
+        folders = self._context.directory.checkpoints.glob("*/")
+        stored = [known[folder.name] for folder in sorted(folders) if folder.name in known]
+        completed = [trial for trial in stored if trial.status is Status.COMPLETED]
+        ranked = rank_trials(completed, objective.metric, objective.direction)
+        for position, trial in enumerate(ranked):
+            if position < self._context.definition.training.keep_checkpoints:
+                self._keep_weights_only(trial)
+            else:
+                shutil.rmtree(self._context.directory.checkpoint_dir(trial.trial_id), ignore_errors=True)
+
+    def save(self) -> None:
+        """Does nothing: the journal is the storage."""
+
+    def reload(self) -> None:
+        """Does nothing: the oracle is made from the journal."""
+
+
+def rank_trials(trials: Sequence[Trial], metric: str, direction: Any) -> list[Trial]:
+    """Completed trials, best first: higher rung first, then score."""
+    sign = 1 if direction == "max" else -1
+    scored = [(trial, trial.score(metric, direction)) for trial in trials]
+    known = [(trial, score) for trial, score in scored if score is not None]
+    known.sort(key=lambda pair: (-(pair[0].rung or 0), -sign * pair[1]))
+    return [trial for trial, _ in known]
+
+
+def remove_stray_files(directory: StudyDirectory) -> None:
+    """Removes temporary files that a killed process left among the checkpoints."""
+    for path in directory.checkpoints.glob("*/.*.tmp"):
+        with contextlib.suppress(OSError):
+            Path(path).unlink()
