@@ -23,12 +23,11 @@ def workbench_datasets() -> list[workbench.Dataset]:
             name="arrays",
             summary="an .npz file of arrays x_train, y_train and, optionally, validation and test ones",
             source="The layout of Keras's mnist.npz. Images uint8, or float in [0, 1] (rounded to 256 "
-            "levels), "
-            "(examples, height, width[, channels]) with 1 or 3 channels; labels int, (examples,) or "
+            "levels), (examples, height, width[, channels]) with 1 or 3 channels; labels int, (examples,) or "
             "(examples, 1). Splits without arrays are cut from train, stratified.",
             options={
-                "class_names": "the classes by index; by default the file's array class_names, or else 0, "
-                "1, ..."
+                "class_names": "the classes by index; by default the file's array class_names, "
+                "or else 0, 1, ..."
             },
             open=_open,
         )

@@ -75,8 +75,8 @@ def _open(request: workbench.DatasetRequest) -> workbench.DatasetSource:
 def _all_files(files: list[Path], folder: Path) -> list[Path]:
     if len(files) != FILES:
         raise workbench.DataError(
-            f"data set 'flowers' is split by its {FILES} files flowers*.tfrec; {folder} has {len(files)}: "
-            "fetch the rest"
+            f"data set 'flowers' is split by its {FILES} files flowers*.tfrec; {folder} has "
+            f"{len(files)}: fetch the rest"
         )
     return files
 

@@ -21,9 +21,8 @@ def workbench_datasets() -> list[workbench.Dataset]:
             name="image_folder",
             summary="photos in a folder for each class, or in train, validation and test folders of such",
             source="Resized so that the shorter side is image_size (192 unless given), then cut to a "
-            "square about "
-            "the centre; grey to RGB; EXIF orientation applied. Splits that have no folder are cut from "
-            "train, stratified.",
+            "square about the centre; grey to RGB; EXIF orientation applied. Splits that have no folder are "
+            "cut from train, stratified.",
             options={
                 "on_bad_image": '"error" (default): an image that cannot be decoded ends the command; '
                 '"skip": it is left out, with a warning that counts such images'

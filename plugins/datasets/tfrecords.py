@@ -25,11 +25,11 @@ def workbench_datasets() -> list[workbench.Dataset]:
             "image_size is given. Splits without files are cut from train, stratified.",
             options={
                 "train": "glob of the files to train on, or a list of globs; default train*",
-                "validation": "the same for validation; default validation*, or else val*; false: cut from "
-                "train",
+                "validation": "the same for validation; default validation*, or else val*; "
+                "false: cut from train",
                 "test": "the same for the test; default test*; false: cut from train",
-                "class_names": "the classes by index; by default the records' labels, which reads all "
-                "records at every start",
+                "class_names": "the classes by index; by default the records' labels, "
+                "which reads all records at every start",
             },
             open=_open,
         )

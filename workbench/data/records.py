@@ -77,7 +77,7 @@ def record_source(
         if image.shape != (height, width, 3):
             raise DataError(
                 f"{_place(record, files)}: the image is {image.shape[1]}x{image.shape[0]} pixels where the "
-                f"first one of the data set is {width}x{height}; set dataset.image_size, so that all are resized"
+                f"first one of the data set is {width}x{height}; set dataset.image_size, to resize all"
             )
         return image
 
