@@ -47,7 +47,7 @@ def workbench_augmentations() -> list[workbench.Augmentation]:
                 "Cubuk et al. 2020 (arXiv:1909.13719), 2 operations of magnitude 9 as for ResNet-50. "
                 "Deviations: bilinear interpolation; posterising gets stronger with the magnitude; what "
                 "comes in from outside is grey. Not Keras's RandAugment: that draws one set of operations a "
-                "batch, computes them all, ignores the seed given, and is slower than the networks it is to feed."
+                "batch, computes them all, ignores the seed given, and is slower than the networks it feeds."
             ),
             build=build,
         )

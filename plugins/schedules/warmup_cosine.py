@@ -44,7 +44,7 @@ def workbench_schedules() -> list[workbench.Schedule]:
             summary="Linear warm-up over the first epochs, then half a cosine down to a floor.",
             source=(
                 "Loshchilov and Hutter 2017 (arXiv:1608.03983) without restarts; warm-up over 5 epochs, "
-                "Goyal et al. 2017 (arXiv:1706.02677). They start from 0 and end at 0: here every rate is positive."
+                "Goyal et al. 2017 (arXiv:1706.02677). First and last rate are the floor, not 0."
             ),
             build=build,
         )
