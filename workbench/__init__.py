@@ -40,8 +40,9 @@ from workbench.errors import (
 from workbench.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from workbench.search import search
+    from workbench.launch import search
     from workbench.study import Study, open_study, studies
+    from workbench.train_point import Trained, train
 
 __all__ = [
     "Augmentation",
@@ -64,6 +65,7 @@ __all__ = [
     "StudyChangedError",
     "StudyError",
     "StudyLockedError",
+    "Trained",
     "TrialError",
     "UnknownPluginError",
     "UsageError",
@@ -74,9 +76,17 @@ __all__ = [
     "open_study",
     "search",
     "studies",
+    "train",
 ]
 
-_LAZY = {"search": "search", "Study": "study", "open_study": "study", "studies": "study"}
+_LAZY = {
+    "search": "launch",
+    "Study": "study",
+    "open_study": "study",
+    "studies": "study",
+    "Trained": "train_point",
+    "train": "train_point",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -85,4 +95,5 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return getattr(importlib.import_module(f"workbench.{_LAZY[name]}"), name)
+    # No module may have a name of `_LAZY`: importing it would hide the function of that name.
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -68,9 +68,9 @@ def _layer_flops(layer: Any, inputs: tuple[int, ...], output: tuple[int, ...]) -
     if isinstance(layer, keras.layers.SeparableConv2D):
         expanded = inputs[-1] * layer.depth_multiplier
         per_place = 2 * math.prod(layer.kernel_size) * expanded + 2 * expanded * layer.filters
-        return places * (per_place + (layer.filters if layer.use_bias else 0))
+        return int(places * (per_place + (layer.filters if layer.use_bias else 0)))
     if isinstance(layer, keras.layers.DepthwiseConv2D):
-        return places * output[-1] * (2 * math.prod(layer.kernel_size) + int(layer.use_bias))
+        return int(places * output[-1] * (2 * math.prod(layer.kernel_size) + int(layer.use_bias)))
     if isinstance(layer, keras.layers.Conv2D):
         fan_in = math.prod(layer.kernel_size) * inputs[-1] // layer.groups
         return int(places * output[-1] * (2 * fan_in + int(layer.use_bias)))

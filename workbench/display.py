@@ -2,7 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What is known when trials begin to run.
+
+    Attributes:
+        study: its directory, for people.
+        metric, direction, target: the objective.
+        max_trials: how many trials there will be at most; None if only time limits them.
+        max_seconds: what the budget allows, or None.
+        executions: trainings of each trial.
+        finished: trials that an earlier session finished.
+        seconds: that earlier sessions spent on them.
+        best: their best score.
+    """
+
+    study: str
+    metric: str
+    direction: str
+    target: float | None
+    max_trials: int | None
+    max_seconds: float | None
+    executions: int
+    finished: int
+    seconds: float
+    best: float | None
 
 
 class Display(Protocol):
@@ -10,6 +38,10 @@ class Display(Protocol):
 
     def phase(self, text: str, done: int | None = None, total: int | None = None) -> None:
         """Preparation: decoding images, exploring the search space."""
+        ...
+
+    def begin(self, outlook: Outlook) -> None:
+        """Trials are about to run."""
         ...
 
     def trial_started(self, trial_id: str, epochs: int, already: int) -> None:
@@ -41,6 +73,9 @@ class SilentDisplay:
     """Tells nothing."""
 
     def phase(self, text: str, done: int | None = None, total: int | None = None) -> None:
+        """Nothing."""
+
+    def begin(self, outlook: Outlook) -> None:
         """Nothing."""
 
     def trial_started(self, trial_id: str, epochs: int, already: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
@@ -26,7 +26,7 @@ _hookimpl = pluggy.HookimplMarker(PROJECT)
 
 def hookimpl(function: Hook) -> Hook:
     """Marks a plugin's function as the implementation of the hook of the same name."""
-    return cast("Hook", _hookimpl(function))
+    return _hookimpl(function)
 
 
 @hookspec

@@ -95,7 +95,10 @@ class ClassifierHyperModel:
         )
         augment, _ = self._choose(hp, "augmentation", self.augmentations, lambda item: item.build(hp))
         schedule, _ = self._choose(
-            hp, "schedule", self.schedules, lambda item: item.build(hp, self.steps_per_epoch, self.total_epochs)
+            hp,
+            "schedule",
+            self.schedules,
+            lambda item: item.build(hp, self.steps_per_epoch, self.total_epochs),
         )
         with hp.name_scope("training"):
             optimizer = hp.Choice("optimizer", list(OPTIMIZERS), default="adam")
@@ -147,7 +150,7 @@ def overrides_of(definition: Definition) -> Overrides:
     )
 
 
-def component_model(component: Component, hp: keras_tuner.HyperParameters, *args: Any) -> Any:
+def build_component(component: Component, hp: keras_tuner.HyperParameters, *args: Any) -> Any:
     """Builds one component on its own, in its name scope: `build(hp, *args)`."""
     with hp.name_scope(component.name):
         return component.build(hp, *args)  # type: ignore[attr-defined]

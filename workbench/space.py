@@ -266,6 +266,12 @@ def describe(space: keras_tuner.HyperParameters) -> list[dict[str, Any]]:
         condition = " and ".join(
             f"{parent.name} = {' or '.join(str(value) for value in parent.values)}" for parent in hp.conditions
         )
-        row = {"name": hp.name, "kind": type(hp).__name__, "values": values, "default": hp.default, "when": condition}
+        row = {
+            "name": hp.name,
+            "kind": type(hp).__name__,
+            "values": values,
+            "default": hp.default,
+            "when": condition,
+        }
         rows.append(row)
     return rows

@@ -44,12 +44,12 @@ class Study:
     @property
     def metric(self) -> str:
         """The objective's metric, for example "val_accuracy"."""
-        return str(self.definition["objective"]["metric"])
+        return self.history.metric
 
     @property
     def direction(self) -> str:
         """The objective's direction: "max" or "min"."""
-        return str(self.definition["objective"]["direction"])
+        return self.history.direction
 
     @property
     def is_running(self) -> bool:
@@ -88,9 +88,7 @@ class Study:
 
         if at_epoch is not None and at_epoch < 1:
             raise StudyError(f"at_epoch must be 1 or greater; received {at_epoch}")
-        return rank(
-            trials_table(self.history, until=at_epoch), direction=self.direction, all_statuses=all_statuses
-        )
+        return rank(trials_table(self.history, until=at_epoch), direction=self.direction, all_statuses=all_statuses)
 
     def trial(self, trial_id: str) -> Trial:
         """One trial's state.
@@ -121,14 +119,21 @@ class Study:
 
         return rebuild_model(self.definition, self.history, self._best_with_weights(), registry)
 
+    def weights(self, trial: Trial) -> dict[int, Path]:
+        """The files with a trial's kept weights, by execution (from 1); empty if none were kept."""
+        found = {}
+        for number, execution in trial.executions.items():
+            name = (execution.checkpoint or {}).get("best_file")
+            path = self._place.checkpoint_dir(trial.trial_id) / str(name)
+            if name and path.is_file():
+                found[number] = path
+        return found
+
     def _best_with_weights(self) -> tuple[Trial, Path]:
         for trial_id in self.leaderboard()["trial_id"]:
             trial = self.history.trials[trial_id]
-            for execution in trial.executions.values():
-                name = (execution.checkpoint or {}).get("best_file")
-                path = self._place.checkpoint_dir(trial_id) / str(name)
-                if name and path.is_file():
-                    return trial, path
+            for path in self.weights(trial).values():
+                return trial, path
         raise StudyError(f"{self.path}: no completed trial has stored weights")
 
 
@@ -145,5 +150,60 @@ def open_study(path: str | Path) -> Study:
 
 
 def studies(directory: str | Path = "studies") -> list[Study]:
-    """All studies in a folder, by name."""
+    """All studies in a folder, by name.
+
+    Raises:
+        StudyError: one of them cannot be read.
+    """
     return [Study(place) for place in list_studies(Path(directory))]
+
+
+def list_table(directory: str | Path) -> tuple[pd.DataFrame, list[str]]:
+    """One row a study of a folder, and one line for each that cannot be read.
+
+    Columns: study, status, trials, completed, best (the best score), metric, target, epochs, seconds, started_at.
+    """
+    import pandas as pd
+
+    rows, problems = [], []
+    for place in list_studies(Path(directory)):
+        try:
+            rows.append(_study_row(Study(place)))
+        except StudyError as error:
+            problems.append(str(error))
+    columns = [
+        "study",
+        "status",
+        "trials",
+        "completed",
+        "best",
+        "metric",
+        "target",
+        "epochs",
+        "seconds",
+        "started_at",
+    ]
+    return pd.DataFrame(rows, columns=columns), problems
+
+
+def _study_row(study: Study) -> dict[str, Any]:
+    trials = study.history.trials.values()
+    completed = [trial for trial in trials if trial.status is Status.COMPLETED]
+    board = study.leaderboard()
+    status = "interrupted"
+    if study.is_running:
+        status = "running"
+    elif study.history.finished is not None:
+        status = "finished"
+    return {
+        "study": study.name,
+        "status": status,
+        "trials": len(trials),
+        "completed": len(completed),
+        "best": float(board["score"].iloc[0]) if len(board) else None,
+        "metric": study.metric,
+        "target": study.definition["objective"].get("target"),
+        "epochs": sum(len(item.epochs) for trial in trials for item in trial.executions.values()),
+        "seconds": round(study.history.seconds, 1),
+        "started_at": study.history.header.get("created_at"),
+    }

@@ -46,7 +46,9 @@ class Task:
         resume_from: checkpoint file to continue from, or None.
         best_from: file with the best weights until then, and its score, or None.
         checkpoint_dir: where checkpoints go, or None to write none.
-        split: what to train on: "train", or "train+validation" (then nothing validates).
+        metric: the objective, for keeping the best epoch's weights.
+        split: what to train on: "train", or "train+validation"; then nothing validates, the objective is a
+            training metric, and the weights kept are those of the last epoch.
     """
 
     trial_id: str
@@ -59,6 +61,7 @@ class Task:
     best_from: str | None = None
     best_score: float | None = None
     checkpoint_dir: str | None = None
+    metric: str = "val_accuracy"
     split: str = "train"
 
 
@@ -68,11 +71,10 @@ class Settings:
 
     Attributes:
         global_batch_size: images a step, over all replicas.
-        metric, direction: the objective, for keeping the best epoch's weights.
+        direction: the objective's.
     """
 
     global_batch_size: int
-    metric: str
     direction: Direction
 
 
@@ -123,9 +125,7 @@ def train(network: Network, data: PreparedData, task: Task, settings: Settings, 
         last_epoch=task.last_epoch,
         split=task.split,
     )
-    validation = (
-        evaluation_dataset(data, split="validation", batch_size=batch_size) if task.split == "train" else None
-    )
+    validation = evaluation_dataset(data, split="validation", batch_size=batch_size) if task.split == "train" else None
     recorder = _Recorder(task, settings, network.schedule, steps, emit)
     model.fit(
         training,
@@ -133,6 +133,8 @@ def train(network: Network, data: PreparedData, task: Task, settings: Settings, 
         initial_epoch=task.first_epoch - 1,
         epochs=task.last_epoch,
         steps_per_epoch=steps,
+        # The pipeline shuffles.
+        shuffle=False,
         callbacks=[recorder],
         verbose=0,
     )
@@ -207,7 +209,7 @@ class _Recorder(keras.callbacks.Callback):  # type: ignore[misc]
             )
             self.model.stop_training = True
             return
-        self._keep_best(metrics.get(self._settings.metric))
+        self._keep_best(metrics.get(self._task.metric))
         due = time.monotonic() - self._checkpoint_at >= CHECKPOINT_SECONDS
         if self._task.checkpoint_dir is not None and (due or number == self._task.last_epoch):
             self._write_checkpoint(number)
@@ -219,7 +221,7 @@ class _Recorder(keras.callbacks.Callback):  # type: ignore[misc]
         if score is None or not math.isfinite(score):
             return
         sign = 1 if self._settings.direction == "max" else -1
-        if self._best.score is None or sign * score > sign * self._best.score:
+        if self._task.split != "train" or self._best.score is None or sign * score > sign * self._best.score:
             self._best = _Best(score, read_variables(self.model.variables), written=False)
 
     def _write_checkpoint(self, epoch: int) -> None:

@@ -166,7 +166,7 @@ class History:
         space: the last `space` event: data facts, space configuration, objective, direction.
         trials: by trial_id, in order of first proposal.
         records: every proposal in order, as oracles see them.
-        rejected: how many proposals were outside the constraints.
+        rejections: one event for each point that was outside the constraints.
         finished: the last `finished` event, if nothing happened after it.
     """
 
@@ -175,7 +175,7 @@ class History:
     space: Event = field(default_factory=dict)
     trials: dict[str, Trial] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
-    rejected: int = 0
+    rejections: list[Event] = field(default_factory=list)
     finished: Event | None = None
 
     @property
@@ -247,25 +247,14 @@ def _on_proposal(history: History, event: Event) -> None:
 
 
 def _on_rejected(history: History, event: Event) -> None:
-    history.rejected += 1
-    history.records.append(
-        Record(
-            trial_id="",
-            values=event["values"],
-            epochs=int(event["epochs"]),
-            outcome=Outcome.REJECTED,
-            bracket=event.get("bracket"),
-            rung=event.get("rung"),
-        )
-    )
+    history.rejections.append(event)
+    history.records.append(Record(trial_id="", values=event["values"], epochs=0, outcome=Outcome.REJECTED))
 
 
 def _on_attempt(history: History, event: Event) -> None:
     trial = history.trials[event["trial_id"]]
     execution = trial.executions.setdefault(int(event["execution"]), Execution(int(event["seed"])))
-    execution.epochs = {
-        epoch: kept for epoch, kept in execution.epochs.items() if epoch <= int(event["from_epoch"])
-    }
+    execution.epochs = {epoch: kept for epoch, kept in execution.epochs.items() if epoch <= int(event["from_epoch"])}
     trial.device, trial.replicas = event.get("device"), event.get("replicas")
 
 

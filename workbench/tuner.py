@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras_tuner
-import numpy as np
 from keras_tuner.engine.base_tuner import BaseTuner
 
+from workbench.constraints import gate
 from workbench.directory import StudyDirectory, now
 from workbench.errors import TrialError, WorkerDiedError
 from workbench.training import Task
@@ -22,9 +22,10 @@ from workbench.trials import Status, Trial
 if TYPE_CHECKING:
     from workbench.definition import Definition
     from workbench.display import Display
-    from workbench.engine.protocol import Engine, Preparation
+    from workbench.engine.protocol import Cost, Engine, Preparation
     from workbench.log import StudyLog
     from workbench.oracles.history import HistoryOracle
+    from workbench.oracles.protocol import Value
 
 MAX_DEATHS = 3
 """A worker that dies so often in a row without a new checkpoint fails the trial."""
@@ -32,14 +33,17 @@ MAX_DEATHS = 3
 IDLE_SECONDS = 1.0
 
 
-def execution_seed(seed: int, trial_id: str, execution: int) -> int:
-    """The seed of one execution, 0 to 2**32 - 1: a stream of its own for each (study seed, trial, execution)."""
-    return int(np.random.SeedSequence([seed, int(trial_id), execution]).generate_state(1)[0])
-
-
 @dataclass(frozen=True, kw_only=True)
 class StudyContext:
-    """What the tuner works with, assembled by `workbench.search`."""
+    """What the tuner works with, assembled by `workbench.run`.
+
+    Attributes:
+        device: "tpu", "gpu" or "cpu", for the table of trials.
+        can_promote: whether a trial that ended may be trained on later.
+        seed_of: (trial_id, execution) -> the execution's seed.
+        metric: the objective; a training metric where nothing validates.
+        split: what to train on.
+    """
 
     definition: Definition
     directory: StudyDirectory
@@ -49,6 +53,9 @@ class StudyContext:
     device: str
     can_promote: bool
     on_trial_finished: Callable[[dict[str, Any]], None]
+    seed_of: Callable[[str, int], int]
+    metric: str
+    split: str = "train"
 
 
 class StudyTuner(BaseTuner):  # type: ignore[misc]
@@ -69,7 +76,9 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         self._stopping = threading.Event()
         self._trial_ended = threading.Condition()
         self._errors: list[BaseException] = []
+        self._own = threading.local()
         self.stop_reason = ""
+        oracle.admit = gate(context.definition.constraints, self._cost, context.log)
         path = context.directory.path
         super().__init__(oracle, directory=str(path.parent), project_name=path.name)
 
@@ -113,6 +122,7 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
             self._wake()
 
     def _loop(self, engine: Engine, tuner_id: str) -> None:
+        self._own.engine = engine
         while not self._stopping.is_set() and not self._is_over():
             trial = self.oracle.create_trial(tuner_id)
             if trial.status == "STOPPED":
@@ -126,6 +136,13 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
             self.run_trial(trial, engine)
             self.on_trial_end(trial)
             self._wake()
+
+    def _cost(self, values: Mapping[str, Value]) -> Cost:
+        """What a point costs, found out by the calling thread's engine."""
+        for _ in range(MAX_DEATHS - 1):
+            with contextlib.suppress(WorkerDiedError):
+                return self._own.engine.cost(values)  # type: ignore[no-any-return]
+        return self._own.engine.cost(values)  # type: ignore[no-any-return]
 
     def _wake(self) -> None:
         with self._trial_ended:
@@ -160,7 +177,7 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
                 at=now(),
             )
         state = log.history.trials[trial_id]
-        done = state.row(objective.metric, objective.direction)["epochs"]
+        done = state.row(context.metric, objective.direction)["epochs"]
         context.display.trial_started(trial_id, epochs, done)
         result: dict[str, Any] = {"trial_id": trial_id, "status": str(Status.COMPLETED), "score": None}
         try:
@@ -169,11 +186,11 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         except TrialError as error:
             result |= {"status": str(Status.FAILED), "error": str(error), "kind": error.kind}
         else:
-            result["score"] = state.score(objective.metric, objective.direction)
+            result["score"] = state.score(context.metric, objective.direction)
             if result["score"] is None:
                 result |= {
                     "status": str(Status.FAILED),
-                    "error": f"no epoch gave a finite {objective.metric}",
+                    "error": f"no epoch gave a finite {context.metric}",
                     "kind": "no_score",
                 }
         log.append("result", **result, at=now())
@@ -181,21 +198,21 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         self._prune(state)
 
     def _report(self, trial: keras_tuner.engine.trial.Trial, result: dict[str, Any], state: Trial) -> None:
-        objective = self._context.definition.objective
-        row = state.row(objective.metric, objective.direction)
+        context = self._context
+        row = state.row(context.metric, context.definition.objective.direction)
         if result["score"] is None:
             trial.status, trial.message = "FAILED", result["error"]
         else:
-            self.oracle.update_trial(trial.trial_id, {objective.metric: result["score"]}, step=row["best_epoch"])
+            self.oracle.update_trial(trial.trial_id, {context.metric: result["score"]}, step=row["best_epoch"])
             trial.status = "COMPLETED"
-        self._context.display.trial_finished(row)
-        self._context.on_trial_finished(row)
+        context.display.trial_finished(row)
+        context.on_trial_finished(row)
 
     def _run_execution(self, state: Trial, execution: int, epochs: int, engine: Engine) -> None:
         context = self._context
         deaths, reached = 0, -1
         while True:
-            seed = execution_seed(context.definition.seed, state.trial_id, execution)
+            seed = context.seed_of(state.trial_id, execution)
             task = self._task(state, execution, epochs, seed)
             from_epoch = task.first_epoch - 1
             if from_epoch >= epochs:
@@ -244,6 +261,8 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
             best_from=str(best) if best is not None else None,
             best_score=checkpoint["best_score"] if checkpoint is not None else None,
             checkpoint_dir=str(folder),
+            metric=self._context.metric,
+            split=self._context.split,
         )
 
     def _receive(self, event: dict[str, Any]) -> None:
@@ -282,17 +301,17 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
 
     def _keep_best_only(self) -> None:
         """Removes the checkpoints of all completed trials but the best; a raised budget trains them anew."""
-        objective = self._context.definition.objective
-        known = self._context.log.history.trials
-        folders = self._context.directory.checkpoints.glob("*/")
+        context = self._context
+        known = context.log.history.trials
+        folders = context.directory.checkpoints.glob("*/")
         stored = [known[folder.name] for folder in sorted(folders) if folder.name in known]
         completed = [trial for trial in stored if trial.status is Status.COMPLETED]
-        ranked = rank_trials(completed, objective.metric, objective.direction)
+        ranked = rank_trials(completed, context.metric, context.definition.objective.direction)
         for position, trial in enumerate(ranked):
-            if position < self._context.definition.training.keep_checkpoints:
+            if position < context.definition.training.keep_checkpoints:
                 self._keep_weights_only(trial)
             else:
-                shutil.rmtree(self._context.directory.checkpoint_dir(trial.trial_id), ignore_errors=True)
+                shutil.rmtree(context.directory.checkpoint_dir(trial.trial_id), ignore_errors=True)
 
     def save(self) -> None:
         """Does nothing: the journal is the storage."""

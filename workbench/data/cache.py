@@ -101,9 +101,7 @@ def _open(folder: Path, image_shape: ImageShape) -> Decoded | None:
         labels = np.load(folder / "labels.npy")
         parts = np.load(folder / "parts.npy")
         shape = (len(labels), *image_shape)
-        if len(parts) != len(labels) or (folder / "images.bin").stat().st_size != np.prod(
-            shape, dtype=np.int64
-        ):
+        if len(parts) != len(labels) or (folder / "images.bin").stat().st_size != np.prod(shape, dtype=np.int64):
             return None
         images = np.memmap(folder / "images.bin", dtype=np.uint8, mode="r", shape=shape)
         return Decoded(
@@ -182,9 +180,7 @@ def _check(name: str, batch: ExampleBatch, source: DatasetSource, part_names: tu
     classes = len(source.class_names)
     outside = batch.labels[(batch.labels < 0) | (batch.labels >= classes)]
     if len(outside):
-        raise DataError(
-            f"{where}: labels must be 0 to {classes - 1} ({classes} classes); received {outside[0]}"
-        )
+        raise DataError(f"{where}: labels must be 0 to {classes - 1} ({classes} classes); received {outside[0]}")
 
 
 def _unwritable(target: Path, error: OSError) -> DataError:

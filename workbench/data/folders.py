@@ -72,13 +72,9 @@ def folder_source(
             ]
             if good:
                 images, labels = zip(*good, strict=True)
-                yield ExampleBatch(
-                    part=chunk[0][0], images=np.stack(images), labels=np.array(labels, dtype=np.int32)
-                )
+                yield ExampleBatch(part=chunk[0][0], images=np.stack(images), labels=np.array(labels, dtype=np.int32))
         if bad:
-            warnings.warn(
-                f"{len(bad)} of {len(files)} images were skipped; the first: {bad[0]}", stacklevel=2
-            )
+            warnings.warn(f"{len(bad)} of {len(files)} images were skipped; the first: {bad[0]}", stacklevel=2)
 
     return DatasetSource(
         class_names=class_names,
@@ -95,8 +91,7 @@ def _find_images(part: str, folder: Path, class_names: Sequence[str]) -> list[_F
     unknown = sorted(set(found) - set(class_names))
     if unknown:
         raise DataError(
-            f"{folder / unknown[0]}: the folder is none of the classes {', '.join(class_names)}; "
-            "rename or remove it"
+            f"{folder / unknown[0]}: the folder is none of the classes {', '.join(class_names)}; rename or remove it"
         )
     files = []
     for label, name in enumerate(class_names):
@@ -113,9 +108,7 @@ def _find_images(part: str, folder: Path, class_names: Sequence[str]) -> list[_F
             )
         files += [(part, path, label) for path in images]
     if not files:
-        raise DataError(
-            f"{folder}: no images; expected a folder for each class with images in it; {contents(folder)}"
-        )
+        raise DataError(f"{folder}: no images; expected a folder for each class with images in it; {contents(folder)}")
     return files
 
 

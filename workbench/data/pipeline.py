@@ -83,17 +83,14 @@ def training_dataset(
     load = _loader(data, split, share)
     # Two int32 from a seed of any size; order and augmentation must not share a stream.
     order_seed, augment_seed = (
-        tf.constant(np.random.SeedSequence([seed, stream]).generate_state(2).view(np.int32))
-        for stream in (0, 1)
+        tf.constant(np.random.SeedSequence([seed, stream]).generate_state(2).view(np.int32)) for stream in (0, 1)
     )
 
     def batch(position: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         epoch, step = position // steps + 1, position % steps
         epoch_seed = tf.random.experimental.stateless_fold_in(order_seed, epoch)
         ranks = step * batch_size + shard_index * share + tf.range(share, dtype=tf.int64)
-        shuffled = tf.random.experimental.index_shuffle(
-            ranks, epoch_seed, tf.constant(examples - 1, tf.int64)
-        )
+        shuffled = tf.random.experimental.index_shuffle(ranks, epoch_seed, tf.constant(examples - 1, tf.int64))
         return load(shuffled)
 
     def augmented(position: tf.Tensor, images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -101,9 +98,7 @@ def training_dataset(
         if augment is None:
             return images, labels
         # The position alone tells epoch and step; each host augments its own images in its own way.
-        step_seed = tf.random.experimental.stateless_fold_in(
-            augment_seed, position * shard_count + shard_index
-        )
+        step_seed = tf.random.experimental.stateless_fold_in(augment_seed, position * shard_count + shard_index)
         changed, mixed = augment(images, labels, step_seed)
         return tf.ensure_shape(changed, images.shape), tf.ensure_shape(mixed, labels.shape)
 
@@ -150,9 +145,7 @@ def evaluation_dataset(data: PreparedData, *, split: str, batch_size: int) -> tf
     )
 
 
-def _loader(
-    data: PreparedData, split: str, count: int | None
-) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+def _loader(data: PreparedData, split: str, count: int | None) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """A function from ranks within a split, int64 `(count,)`, to uint8 images and int32 labels."""
     import tensorflow as tf
 

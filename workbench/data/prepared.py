@@ -79,9 +79,7 @@ class PreparedData:
         """
         wanted = split.split("+") if split == "train+validation" else [split]
         if not set(wanted) <= set(self._splits):
-            raise DataError(
-                f"data set {self.facts.dataset!r} has no split {split!r}; it has {', '.join(self._splits)}"
-            )
+            raise DataError(f"data set {self.facts.dataset!r} has no split {split!r}; it has {', '.join(self._splits)}")
         return np.sort(np.concatenate([self._splits[name] for name in wanted]))
 
 
@@ -131,9 +129,7 @@ def prepare(
 _default_cache_dir = cache_dir
 
 
-def _check_request(
-    dataset: Dataset, data_dir: Path | None, image_size: int | None, options: Mapping[str, Any]
-) -> None:
+def _check_request(dataset: Dataset, data_dir: Path | None, image_size: int | None, options: Mapping[str, Any]) -> None:
     if dataset.needs_data_dir and data_dir is None:
         raise DataError(
             f"data set {dataset.name!r} reads files and no folder was given: "
@@ -152,9 +148,7 @@ def _check_request(
             )
 
 
-def _splits(
-    name: str, source: DatasetSource, decoded: Decoded, seed: int, limit: int | None
-) -> dict[str, Indices]:
+def _splits(name: str, source: DatasetSource, decoded: Decoded, seed: int, limit: int | None) -> dict[str, Indices]:
     given = {
         split: np.flatnonzero(np.isin(decoded.parts, [decoded.part_names.index(part) for part in parts]))
         for split, parts in source.parts.items()

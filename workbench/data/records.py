@@ -112,8 +112,7 @@ def _check_label(record: _Record, files: Sequence[Path], class_names: Sequence[s
     where = _place(record, files)
     if not 0 <= record.label < len(class_names):
         raise DataError(
-            f"{where}: class must be 0 to {len(class_names) - 1} ({', '.join(class_names)}); "
-            f"received {record.label}"
+            f"{where}: class must be 0 to {len(class_names) - 1} ({', '.join(class_names)}); received {record.label}"
         )
     if record.name and record.name != class_names[record.label]:
         raise DataError(
@@ -141,9 +140,7 @@ def _chunks(files: Sequence[Path], *, images: bool = True) -> Iterator[list[_Rec
 
     chunks = (
         tf.data.Dataset.from_tensor_slices((range(len(files)), [str(path) for path in files]))
-        .interleave(
-            read_file, cycle_length=_PARALLEL_FILES, num_parallel_calls=_PARALLEL_FILES, deterministic=True
-        )
+        .interleave(read_file, cycle_length=_PARALLEL_FILES, num_parallel_calls=_PARALLEL_FILES, deterministic=True)
         .prefetch(1)
     )
     try:
@@ -157,9 +154,7 @@ def _chunks(files: Sequence[Path], *, images: bool = True) -> Iterator[list[_Rec
                     name=name.decode(errors="replace"),
                     image=image,
                 )
-                for i, (label, name, image) in enumerate(
-                    zip(batch["class"], batch["label"], pixels, strict=True)
-                )
+                for i, (label, name, image) in enumerate(zip(batch["class"], batch["label"], pixels, strict=True))
             ]
     except (tf.errors.OpError, UnicodeDecodeError) as error:
         # Unicode: TensorFlow's message quotes the bytes of a record that it cannot parse.
@@ -217,9 +212,7 @@ def _scan_class_names(files: Sequence[Path]) -> list[str]:
         for record in records:
             known = found.setdefault(record.label, record)
             if record.label < 0:
-                raise DataError(
-                    f"{_place(record, files)}: class must not be negative; received {record.label}"
-                )
+                raise DataError(f"{_place(record, files)}: class must not be negative; received {record.label}")
             if record.name != known.name:
                 raise DataError(
                     f"{_place(record, files)}: class {record.label} is labelled {record.name!r}, but "
@@ -227,9 +220,7 @@ def _scan_class_names(files: Sequence[Path]) -> list[str]:
                 )
     if not found:
         raise DataError(f"no records in {', '.join(str(path) for path in files[:3])}")
-    names = [
-        found[label].name or str(label) if label in found else str(label) for label in range(max(found) + 1)
-    ]
+    names = [found[label].name or str(label) if label in found else str(label) for label in range(max(found) + 1)]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise DataError(f"two classes of {files[0].parent} have the same label {repeated[0]!r}")

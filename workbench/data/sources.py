@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,8 @@ Result = TypeVar("Result")
 
 CHUNK = 512
 """Examples decoded together: bounds the memory and is the step of the progress display."""
+
+_TASK = 16
 
 
 def choice(options: Mapping[str, Any], key: str, allowed: Sequence[str], default: str) -> str:
@@ -60,8 +63,7 @@ def existing(data_dir: Path | None, dataset: str) -> Path:
     """
     if data_dir is None:
         raise DataError(
-            f"data set {dataset!r} reads files and no folder was given: "
-            "pass --data-dir FOLDER or set WORKBENCH_DATA"
+            f"data set {dataset!r} reads files and no folder was given: pass --data-dir FOLDER or set WORKBENCH_DATA"
         )
     if not data_dir.exists():
         raise DataError(f"data set {dataset!r}: the data folder {data_dir} does not exist")
@@ -106,11 +108,13 @@ def map_in_order(
     Pillow decodes without holding Python's lock. The next chunk is worked on while the caller takes the last.
     """
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        pending: tuple[Sequence[Item], Iterator[Result]] | None = None
+        pending: tuple[Sequence[Item], Iterator[list[Result]]] | None = None
         for chunk in chunks:
-            following = chunk, pool.map(function, chunk)
+            # Several items a task: handing over a thumbnail takes as long as decoding it.
+            tasks = [chunk[start : start + _TASK] for start in range(0, len(chunk), _TASK)]
+            following = chunk, pool.map(lambda items: [function(item) for item in items], tasks)
             if pending is not None:
-                yield pending[0], list(pending[1])
+                yield pending[0], list(itertools.chain.from_iterable(pending[1]))
             pending = following
         if pending is not None:
-            yield pending[0], list(pending[1])
+            yield pending[0], list(itertools.chain.from_iterable(pending[1]))

@@ -93,9 +93,7 @@ def stratified_order(labels: npt.NDArray[np.int32], indices: Indices, seed: int)
 def _check_classes(labels: npt.NDArray[np.int32], class_names: Sequence[str], cuts: int) -> None:
     counts = np.bincount(labels, minlength=len(class_names))
     needed = cuts + 1
-    small = [
-        f"{name!r} has {count}" for name, count in zip(class_names, counts, strict=True) if count < needed
-    ]
+    small = [f"{name!r} has {count}" for name, count in zip(class_names, counts, strict=True) if count < needed]
     # Every cut takes at least one example of each class, and training keeps at least one.
     if small:
         listed = ", ".join(small[:5]) + (f" and {len(small) - 5} more classes" if len(small) > 5 else "")
@@ -106,9 +104,7 @@ def _check_classes(labels: npt.NDArray[np.int32], class_names: Sequence[str], cu
         )
 
 
-def _limited(
-    labels: npt.NDArray[np.int32], train: Indices, limit: int, num_classes: int, seed: int
-) -> Indices:
+def _limited(labels: npt.NDArray[np.int32], train: Indices, limit: int, num_classes: int, seed: int) -> Indices:
     if limit < num_classes:
         raise DataError(
             f"dataset.limit must be at least the number of classes, {num_classes}, "

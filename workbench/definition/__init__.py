@@ -8,7 +8,7 @@ takes the same tables from Python, `check_plugins` compares it with what is regi
 from __future__ import annotations
 
 from workbench.definition.compare import FREE_KEYS, differences
-from workbench.definition.load import definition_from_dict, load_definition, shipped_searches
+from workbench.definition.load import definition_from_dict, definition_text, load_definition, shipped_searches
 from workbench.definition.overrides import DEFAULT, Override, Range, Scalar
 from workbench.definition.plugins import check_plugins
 from workbench.definition.tables import (
@@ -40,6 +40,7 @@ __all__ = [
     "TunerTable",
     "check_plugins",
     "definition_from_dict",
+    "definition_text",
     "differences",
     "load_definition",
     "shipped_searches",

@@ -78,6 +78,15 @@ def shipped_searches() -> dict[str, str]:
     }
 
 
+def definition_text(name_or_path: str | Path) -> str:
+    """The text of a definition, comments included.
+
+    Raises:
+        DefinitionError: no such file or shipped name.
+    """
+    return _find(name_or_path)[1]
+
+
 def _shipped_names() -> list[str]:
     folder = importlib.resources.files(_SHIPPED_PACKAGE)
     return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))

@@ -116,9 +116,7 @@ def _override_kind(value: Any) -> str:
 _Scalar = Annotated[Any, PlainValidator(_check_scalar)]
 _Choices = Annotated[tuple[_Scalar, ...], Field(strict=False), AfterValidator(_check_choices)]
 Override = Annotated[
-    Annotated[Range, Tag(RANGE_TAG)]
-    | Annotated[_Choices, Tag(LIST_TAG)]
-    | Annotated[_Scalar, Tag(SCALAR_TAG)],
+    Annotated[Range, Tag(RANGE_TAG)] | Annotated[_Choices, Tag(LIST_TAG)] | Annotated[_Scalar, Tag(SCALAR_TAG)],
     Discriminator(_override_kind),
 ]
 """A value (fixed), a tuple of values (a choice), a `Range`, or `DEFAULT`."""

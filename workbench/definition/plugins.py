@@ -80,9 +80,7 @@ def _check_dataset(definition: Definition, registry: Registry) -> Iterator[str]:
         yield found
     elif isinstance(found, Dataset):
         owner = f"The data set {found.name!r}"
-        yield from _check_options(
-            table.options, found.options, ("dataset",), owner, common=DatasetTable.model_fields
-        )
+        yield from _check_options(table.options, found.options, ("dataset",), owner, common=DatasetTable.model_fields)
 
 
 def _check_models(definition: Definition, registry: Registry) -> Iterator[str]:
@@ -99,8 +97,7 @@ def _check_models(definition: Definition, registry: Registry) -> Iterator[str]:
         declared.update(dict.fromkeys(found.options))
         if size is not None and size < found.min_image_size:
             yield (
-                f"dataset.image_size: must be at least {found.min_image_size} for the model {name!r}; "
-                f"received {size}"
+                f"dataset.image_size: must be at least {found.min_image_size} for the model {name!r}; received {size}"
             )
     # With a model missing, nobody knows whether an option was meant for it.
     if complete:
@@ -115,9 +112,7 @@ def _check_tuner(definition: Definition, registry: Registry) -> Iterator[str]:
         yield found
     elif isinstance(found, Oracle):
         owner = f"The tuner {found.name!r}"
-        unknown = list(
-            _check_options(table.options, found.options, ("tuner",), owner, common=TunerTable.model_fields)
-        )
+        unknown = list(_check_options(table.options, found.options, ("tuner",), owner, common=TunerTable.model_fields))
         yield from unknown
         if not unknown:
             try:

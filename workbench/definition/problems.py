@@ -90,9 +90,7 @@ def plain(value: Any, problems: list[Problem], path: KeyPath = ()) -> Any:
     elif isinstance(value, datetime.date | datetime.time):
         problems.append((path, f"dates and times are not used here; received {value}"))
     elif not isinstance(value, bool | int | float | str):
-        problems.append(
-            (path, f"must be a boolean, number, string, list or table; received {format_value(value)}")
-        )
+        problems.append((path, f"must be a boolean, number, string, list or table; received {format_value(value)}"))
     return value
 
 
@@ -150,11 +148,7 @@ def _table_at(loc: Sequence[str | int]) -> type[BaseModel]:
         if part == RANGE_TAG:
             return Range
         field = table.model_fields.get(str(part))
-        if (
-            field is not None
-            and isinstance(field.annotation, type)
-            and issubclass(field.annotation, BaseModel)
-        ):
+        if field is not None and isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             table = field.annotation
     return table
 

@@ -62,9 +62,7 @@ def apply_setting(data: dict[str, Any], setting: Setting) -> None:
         inner = table.setdefault(key, {})
         if not isinstance(inner, dict):
             holder = format_path(setting.path[:depth])
-            problem = (
-                f"{holder} must be a table to hold {setting.path[depth]!r}; received {format_value(inner)}"
-            )
+            problem = f"{holder} must be a table to hold {setting.path[depth]!r}; received {format_value(inner)}"
             raise DefinitionError([problem], where=setting.label)
         table = inner
     last = setting.path[-1]

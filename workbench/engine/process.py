@@ -107,14 +107,16 @@ class WorkerEngine:
         self._executions += 1
         self._call("execute", task, emit=emit)
 
-    def evaluate(self, split: str, weights: str | None) -> dict[str, float]:
+    def evaluate(self, values: Mapping[str, Value], weights: str, split: str) -> dict[str, float]:
         """See `Engine.evaluate`."""
-        metrics: dict[str, float] = self._call("evaluate", split, weights)
+        self._fresh()
+        metrics: dict[str, float] = self._call("evaluate", dict(values), weights, split)
         return metrics
 
-    def save(self, path: str, extra: Mapping[str, Any]) -> None:
+    def save(self, values: Mapping[str, Value], weights: str, path: str, facts: Mapping[str, Any]) -> None:
         """See `Engine.save`."""
-        self._call("save", path, dict(extra))
+        self._fresh()
+        self._call("save", dict(values), weights, path, dict(facts))
 
     def close(self) -> None:
         """Ends the child, at once."""

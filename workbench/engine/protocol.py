@@ -80,12 +80,12 @@ class Engine(Protocol):
         """
         ...
 
-    def evaluate(self, split: str, weights: str | None) -> dict[str, float]:
-        """Metrics on a split of the model trained last, with the weights of a file if one is named."""
+    def evaluate(self, values: Mapping[str, Value], weights: str, split: str) -> dict[str, float]:
+        """Metrics on a whole split of a point with the weights of a checkpoint file."""
         ...
 
-    def save(self, path: str, extra: Mapping[str, Any]) -> None:
-        """Writes the model trained last, as evaluated, to a `.keras` file that `workbench predict` takes."""
+    def save(self, values: Mapping[str, Value], weights: str, path: str, facts: Mapping[str, Any]) -> None:
+        """Writes a point with the weights of a checkpoint file to a `.keras` file for `workbench predict`."""
         ...
 
     def close(self) -> None:

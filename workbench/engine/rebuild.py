@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def rebuild_model(
-    definition: Mapping[str, Any], history: History, found: tuple[Trial, Path], registry: Registry | None = None
+    definition: Mapping[str, Any],
+    history: History,
+    found: tuple[Trial, Path],
+    registry: Registry | None = None,
 ) -> keras.Model:
     """Builds a trial's network again, for the shapes that the study recorded, and loads its weights.
 

@@ -26,7 +26,7 @@ from workbench.hypermodel import ClassifierHyperModel, Network, overrides_of
 from workbench.modelfile import save_model
 from workbench.registry import Registry
 from workbench.space import SearchSpace, explore
-from workbench.training import Settings, Task, train
+from workbench.training import Settings, Task, compile_network, train
 
 if TYPE_CHECKING:
     from workbench.oracles.protocol import Value
@@ -46,7 +46,6 @@ class Session:
         self._precision = _precision(self._definition.training.precision, job.device.kind)
         self._data: PreparedData | None = None
         self._hypermodel: ClassifierHyperModel | None = None
-        self._network: Network | None = None
 
     def prepare(self, emit: Emit) -> Preparation:
         """Loads the data, decoding it if that was not done before, and explores the search space."""
@@ -92,8 +91,6 @@ class Session:
 
     def execute(self, task: Task, emit: Emit) -> None:
         """Trains one execution; see `Engine.execute`."""
-        # Let go of the last network first: two at once would need twice the memory.
-        self._network = None
         keras.backend.clear_session()
         gc.collect()
         keras.utils.set_random_seed(task.seed)
@@ -113,36 +110,33 @@ class Session:
                 network.component.initialize(network.model, self._definition.model.options)
             with self._scope():
                 train(network, self._prepared(), task, self._settings(), emit)
-        self._network = network
 
-    def evaluate(self, split: str, weights: str | None) -> dict[str, float]:
-        """Evaluates the model trained last; see `Engine.evaluate`."""
-        network = self._trained()
-        if weights is not None:
-            assign_variables(network.model.variables, load_arrays(Path(weights)), weights)
+    def evaluate(self, values: Mapping[str, Value], weights: str, split: str) -> dict[str, float]:
+        """Evaluates stored weights; see `Engine.evaluate`."""
+        network = self._restore(values, weights)
         data = evaluation_dataset(self._prepared(), split=split, batch_size=self._settings().global_batch_size)
-        return {name: float(value) for name, value in network.model.evaluate(data, verbose=0, return_dict=True).items()}
+        metrics = network.model.evaluate(data, verbose=0, return_dict=True)
+        return {name: float(value) for name, value in metrics.items()}
 
-    def save(self, path: str, extra: Mapping[str, Any]) -> None:
-        """Writes the model trained last; see `Engine.save`."""
-        network = self._trained()
-        facts = self._prepared().facts
+    def save(self, values: Mapping[str, Value], weights: str, path: str, facts: Mapping[str, Any]) -> None:
+        """Writes stored weights as a model; see `Engine.save`."""
+        network = self._restore(values, weights)
+        data = self._prepared().facts
         save_model(
             network.model,
             Path(path),
             {
-                **extra,
-                "class_names": list(facts.class_names),
-                "image_shape": list(facts.image_shape),
+                **facts,
+                "class_names": list(data.class_names),
+                "image_shape": list(data.image_shape),
                 "output": network.component.output,
-                "dataset": facts.dataset,
-                "data_fingerprint": facts.fingerprint,
+                "dataset": data.dataset,
+                "data_fingerprint": data.fingerprint,
             },
         )
 
     def close(self) -> None:
-        """Lets go of the model."""
-        self._network = None
+        """Does nothing: there is no process to end."""
 
     def _build(self, values: Mapping[str, Value]) -> Network:
         if self._hypermodel is None:
@@ -155,16 +149,16 @@ class Session:
             raise WorkbenchError("prepare() must come first")
         return self._data
 
-    def _trained(self) -> Network:
-        if self._network is None:
-            raise WorkbenchError("execute() must come first")
-        return self._network
+    def _restore(self, values: Mapping[str, Value], weights: str) -> Network:
+        network = self._build(values)
+        compile_network(network, 1)
+        assign_variables(network.model.variables, load_arrays(Path(weights)), weights)
+        return network
 
     def _settings(self) -> Settings:
         objective = self._definition.objective
         return Settings(
             global_batch_size=self._definition.training.batch_size_per_replica * self._replicas,
-            metric=objective.metric,
             direction=objective.direction,
         )
 

@@ -23,9 +23,12 @@ from workbench.oracles.protocol import (
 from workbench.oracles.sampling import active_values, point_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from keras_tuner.engine.trial import Trial
+
+MAX_REFUSALS = 200
+"""So many points in a row outside the constraints end the search."""
 
 _OUTCOMES = {"COMPLETED": Outcome.COMPLETED, "STOPPED": Outcome.STOPPED, "FAILED": Outcome.FAILED}
 
@@ -60,11 +63,14 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         records: the history to go on from, in order of proposal.
 
     Attributes:
+        admit: whether a new trial with these values may be trained, everything by default; set it before the
+            first call. It is asked once a point; those refused count for nothing and are not proposed again.
         proposals: Keras Tuner trial ID -> (proposal, the study's trial ID). Those are "0001", "0002", ... in
             order of their first proposal.
         resumed: Keras Tuner IDs of those that were handed out again.
-        stop_reason: "max_trials", "max_failures", "space exhausted" or "plan done" (of a multi-fidelity
-            algorithm) once the oracle has stopped, else None.
+        stop_reason: "max_trials", "max_failures", "space exhausted", "plan done" (of a multi-fidelity
+            algorithm) or "constraints" (`MAX_REFUSALS` points in a row were refused) once the oracle has
+            stopped, else None.
 
     Raises:
         SpaceError: an enqueued point names a hyperparameter that the space does not have.
@@ -103,6 +109,7 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         self._failures_limit = max_failures
         self._enqueued = [_complete(space, values) for values in enqueued]
         self._records = list(records)
+        self.admit: Callable[[Mapping[str, Value]], bool] = lambda values: True
         self._unfinished = [i for i, r in enumerate(self._records) if r.outcome is Outcome.RUNNING]
         self._positions: dict[str, int] = {}
         self._error: Exception | None = None
@@ -139,6 +146,13 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
             return self._hand_out_again(kt_trial_id)
         new_trials = self._trials_limit is None or self._count_trials() < self._trials_limit
         answer = self._next(new_trials)
+        refusals = 0
+        while isinstance(answer, Proposal) and answer.trial_id is None and not self.admit(answer.values):
+            refusals += 1
+            if refusals >= MAX_REFUSALS:
+                return self._stop("constraints")
+            self._records.append(rejected_record(answer.values))
+            answer = self._next(new_trials)
         if answer is Verdict.IDLE:
             return {"status": "IDLE", "values": None}
         if isinstance(answer, Verdict):
@@ -182,7 +196,7 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         )
 
     def _start(self, kt_trial_id: str, proposal: Proposal) -> dict[str, Any]:
-        known = {record.trial_id for record in self._records}
+        known = {record.trial_id for record in self._records if record.outcome is not Outcome.REJECTED}
         trial_id = proposal.trial_id
         if trial_id is None:
             trial_id = f"{len(known) + 1:04d}"
@@ -226,7 +240,8 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         return {"status": "STOPPED", "values": None}
 
     def _count_trials(self) -> int:
-        return len({record.trial_id for record in self._records if record.outcome is not Outcome.FAILED})
+        without = (Outcome.FAILED, Outcome.REJECTED)
+        return len({record.trial_id for record in self._records if record.outcome not in without})
 
     def _reached_max_failures(self) -> bool:
         if self._failures_limit is None:
@@ -291,12 +306,16 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         pass
 
 
+def rejected_record(values: Mapping[str, Value]) -> Record:
+    """The record of a point that was refused; it takes no place in a bracket."""
+    return Record(trial_id="", values=dict(values), epochs=0, outcome=Outcome.REJECTED)
+
+
 def _complete(space: keras_tuner.HyperParameters, values: Mapping[str, Value]) -> dict[str, Value]:
     names = {hp.name for hp in space.space}
     for name in values:
         if name not in names:
             raise SpaceError(
-                f"An enqueued point must name hyperparameters of the space; received {name!r}."
-                f"{near_names(name, names)}"
+                f"An enqueued point must name hyperparameters of the space; received {name!r}.{near_names(name, names)}"
             )
     return active_values(space, values)

@@ -76,9 +76,7 @@ def neighbour(
     If that hyperparameter is a parent, those that become active take their defaults.
     """
     searched = [
-        hp
-        for hp in space.space
-        if not isinstance(hp, kinds.Fixed) and hp.name in values and _is_active(hp, values)
+        hp for hp in space.space if not isinstance(hp, kinds.Fixed) and hp.name in values and _is_active(hp, values)
     ]
     if not searched:
         return active_values(space, values)
@@ -155,9 +153,7 @@ def space_size(space: keras_tuner.HyperParameters) -> int | None:
     return count(0, {})
 
 
-def enumerate_points(
-    space: keras_tuner.HyperParameters, levels: int | None = None
-) -> Iterator[dict[str, Value]]:
+def enumerate_points(space: keras_tuner.HyperParameters, levels: int | None = None) -> Iterator[dict[str, Value]]:
     """Every distinct point once, lazily, in mixed radix order: the last hyperparameter changes fastest.
 
     Args:

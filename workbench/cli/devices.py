@@ -1,0 +1,22 @@
+"""`workbench devices`."""
+
+from __future__ import annotations
+
+import click
+
+from workbench.cli.options import common_options, load_registry
+
+
+@click.command()
+@click.option("--device", type=click.Choice(["auto", "tpu", "gpu", "cpu"]), default="auto", show_default=True)
+@common_options
+def devices(device: str, plugin_files: tuple[str, ...], plugins_dirs: tuple[str, ...]) -> None:
+    """Show what a search would train on here, and why."""
+    from workbench.devices import choose_device
+
+    load_registry(plugin_files, plugins_dirs)
+    choice = choose_device(device)  # type: ignore[arg-type]
+    for reason in choice.reasons:
+        click.echo(reason)
+    for name, value in choice.environment.items():
+        click.echo(f"sets {name}={value}")

@@ -1,0 +1,52 @@
+"""`workbench leaderboard`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from workbench.cli.options import DIRECTORY, common_options, find_study, load_registry, output_options
+
+
+@click.command()
+@click.argument("study")
+@click.option("--directory", default=DIRECTORY, show_default=True, metavar="DIR", help="Folder of studies.")
+@click.option("--all", "all_statuses", is_flag=True, help="Trials that are not completed, too.")
+@click.option("--at-epoch", type=click.IntRange(min=1), metavar="N", help="Rank by what was reached at epoch N.")
+@output_options
+@common_options
+def leaderboard(
+    study: str,
+    directory: str,
+    all_statuses: bool,
+    at_epoch: int | None,
+    top: int | None,
+    columns: str | None,
+    expression: str | None,
+    sort: str | None,
+    format_name: str | None,
+    output: Path | None,
+    plugin_files: tuple[str, ...],
+    plugins_dirs: tuple[str, ...],
+) -> None:
+    """Rank the trials of a study: completed ones, higher rung first, then score.
+
+    STUDY is a path, or a name in the folder of studies. A table shows the columns in which trials differ; other
+    formats have them all, and all rows.
+    """
+    from workbench.cli.output import TABLE_ROWS, format_of, readable_columns, select, write_table
+    from workbench.study import open_study
+
+    load_registry(plugin_files, plugins_dirs)
+    frame = open_study(find_study(study, directory)).leaderboard(all_statuses=all_statuses, at_epoch=at_epoch)
+    chosen_format = format_of(format_name, output)
+    is_table = chosen_format == "table"
+    if is_table and top is None:
+        top = TABLE_ROWS
+    chosen = select(frame, columns=columns, expression=expression, sort=sort, top=top)
+    if is_table and columns is None:
+        chosen = readable_columns(chosen)
+    write_table(chosen, chosen_format, output)
+    if is_table and output is None and len(frame) > len(chosen):
+        click.echo(f"{len(chosen)} of {len(frame)} trials; --top N shows more")

@@ -1,0 +1,114 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from workbench.registry import Registry
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DIRECTORY = "studies"
+
+
+def common_options(command: Command) -> Command:
+    """`--plugin`, `--plugins-dir` and `--debug`, which every command takes."""
+    options = [
+        click.option(
+            "--plugin",
+            "plugin_files",
+            multiple=True,
+            metavar="FILE.py",
+            help="Load a plugin file; may be given several times.",
+        ),
+        click.option(
+            "--plugins-dir",
+            "plugins_dirs",
+            multiple=True,
+            metavar="DIR",
+            help="Load every plugin file of a folder.",
+        ),
+        click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks of errors."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def definition_options(command: Command) -> Command:
+    """What `search` and `train` take to change a definition and to say where and on what it runs."""
+    options = [
+        click.option(
+            "--data-dir",
+            metavar="DIR",
+            help="Where the data set's files are (or set WORKBENCH_DATA).",
+        ),
+        click.option("--directory", default=DIRECTORY, show_default=True, metavar="DIR", help="Folder of studies."),
+        click.option("--study", metavar="NAME", help="The study's name; by default the definition's."),
+        click.option("--epochs", type=int, metavar="N", help="Epochs of a trial in full."),
+        click.option(
+            "--device",
+            type=click.Choice(["auto", "tpu", "gpu", "cpu"]),
+            default="auto",
+            show_default=True,
+            help="What to train on.",
+        ),
+        click.option("--seed", type=int, metavar="N", help="What everything random follows from."),
+        click.option(
+            "--set",
+            "sets",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Change the definition: dataset.image_size=96. May be given several times.",
+        ),
+        click.option("--inline", is_flag=True, help="Train in this process, for debugging."),
+        click.option("--quiet", "-q", is_flag=True, help="Print results only, no progress."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def output_options(command: Command) -> Command:
+    """How a table is printed."""
+    options = [
+        click.option("--top", type=click.IntRange(min=1), metavar="N", help="The first N rows; a table shows 20."),
+        click.option("--columns", metavar="A,B,...", help="These columns only; globs such as 'hp.*' work."),
+        click.option(
+            "--where",
+            "expression",
+            metavar="EXPR",
+            help="Rows that satisfy a pandas expression: 'parameters < 200000'; `hp.a/b` in backticks.",
+        ),
+        click.option("--sort", metavar="COLUMN", help="Sort by a column; -COLUMN: largest first."),
+        click.option(
+            "--format",
+            "format_name",
+            type=click.Choice(["table", "csv", "json", "markdown", "html", "parquet"]),
+            help="Default: table, or what the ending of --output says.",
+        ),
+        click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="Write to a file."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def load_registry(plugin_files: tuple[str, ...], plugins_dirs: tuple[str, ...]) -> Registry:
+    """The registry; tells on standard error of discovered plugins that did not load."""
+    registry = Registry.load(plugin_files, plugins_dirs)
+    for problem in registry.problems:
+        click.echo(f"warning: {problem}", err=True)
+    return registry
+
+
+def find_study(study: str, directory: str) -> Path:
+    """A study by path, or by name in the folder of studies."""
+    as_path = Path(study)
+    if "/" in study or (as_path / "journal.jsonl").exists():
+        return as_path
+    return Path(directory) / study

@@ -1,0 +1,230 @@
+"""Tables for people and for programs: Rich on a terminal, pandas' writers elsewhere."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.errors import UsageError, near_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.study import Study
+
+TABLE_ROWS = 20
+"""How many rows a table shows where nothing else is asked for."""
+
+TABLE_COLUMNS = (
+    "rank",
+    "trial_id",
+    "score",
+    "score_std",
+    "best_epoch",
+    "epochs",
+    "rung",
+    "parameters",
+    "seconds",
+)
+"""What the leaderboard's table shows before the hyperparameters that differ between trials."""
+
+_ENDINGS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".md": "markdown",
+    ".html": "html",
+    ".parquet": "parquet",
+    ".txt": "table",
+}
+
+
+def print_leaderboard(study: Study) -> None:
+    """The leaderboard as a search's last word, with the target and what did not complete."""
+    frame = study.leaderboard()
+    write_table(readable_columns(frame).head(TABLE_ROWS), "table", None)
+    trials = study.trials()
+    counts = ", ".join(f"{count} {status}" for status, count in trials["status"].value_counts().items())
+    text = f"{study.path}: {counts or 'no trials'}"
+    target = study.definition["objective"].get("target")
+    if target is not None and len(frame):
+        best = float(frame["score"].iloc[0])
+        reached = best >= target if study.direction == "max" else best <= target
+        text += f"; target {study.metric} {target} {'reached' if reached else 'not reached'}"
+    click.echo(text)
+    failed = trials[trials["status"] == "failed"]
+    for _, row in failed.head(3).iterrows():
+        click.echo(f"trial {row['trial_id']} failed: {row['error']}")
+
+
+def readable_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns that tell rows apart: those of `TABLE_COLUMNS` with values, and hyperparameters that differ."""
+    shown = [name for name in TABLE_COLUMNS if name in frame and frame[name].notna().any()]
+    if "status" in frame and frame["status"].nunique() > 1:
+        shown.insert(2, "status")
+        shown += ["error"] if frame["error"].notna().any() else []
+    hyperparameters = [name for name in frame.columns if name.startswith("hp.")]
+    return frame[[*shown, *(name for name in hyperparameters if frame[name].nunique(dropna=False) > 1)]]
+
+
+def select(
+    frame: pd.DataFrame,
+    *,
+    columns: str | None,
+    expression: str | None,
+    sort: str | None,
+    top: int | None,
+) -> pd.DataFrame:
+    """Rows and columns as the output options name them.
+
+    Raises:
+        UsageError: an unknown column or an expression that pandas does not take.
+    """
+    if expression is not None:
+        try:
+            frame = frame.query(expression)
+        except Exception as error:
+            raise UsageError(
+                f"--where must be a pandas expression over the columns, such as 'parameters < 200000' (hp columns in "
+                f"backticks: '`hp.a/b` > 2'); received {expression!r} ({error})"
+            ) from error
+    if sort is not None:
+        name = _known_column(frame, sort.removeprefix("-"), "--sort")
+        frame = frame.sort_values(name, ascending=not sort.startswith("-"), kind="stable", na_position="last")
+    if columns is not None:
+        chosen: list[str] = []
+        for pattern in filter(None, (item.strip() for item in columns.split(","))):
+            matches = [name for name in frame.columns if fnmatch.fnmatchcase(name, pattern)]
+            chosen += matches or [_known_column(frame, pattern, "--columns")]
+        frame = frame[list(dict.fromkeys(chosen))]
+    return frame.head(top) if top is not None else frame
+
+
+def _known_column(frame: pd.DataFrame, name: str, option: str) -> str:
+    if name in frame.columns:
+        return name
+    names = [str(column) for column in frame.columns]
+    hint = near_names(name, names) or f" There are: {', '.join(names)}."
+    raise UsageError(f"{option} must name columns; received {name!r}.{hint}")
+
+
+def format_of(format_name: str | None, output: Path | None) -> str:
+    """The format asked for, or the one of the file's ending, or "table"."""
+    if format_name is not None:
+        return format_name
+    return _ENDINGS.get(output.suffix.lower(), "table") if output is not None else "table"
+
+
+def write_table(frame: pd.DataFrame, format_name: str, output: Path | None) -> None:
+    """Prints a table, or writes it to a file.
+
+    Args:
+        frame: what to write; JSON is a list of rows with null for missing values.
+        format_name: "table", "csv", "json", "markdown", "html" or "parquet".
+        output: a file, or None for standard output.
+
+    Raises:
+        UsageError: Parquet without a file or without pyarrow; a file that cannot be written.
+    """
+    if format_name == "parquet":
+        _write_parquet(frame, output)
+        return
+    if format_name == "table" and output is None:
+        print_frame(frame)
+        return
+    text = _as_text(frame, format_name)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--output {output}: cannot be written ({error.strerror})") from error
+
+
+def _as_text(frame: pd.DataFrame, format_name: str) -> str:
+    if format_name == "csv":
+        return frame.to_csv(index=False)
+    if format_name == "json":
+        return json.dumps(json.loads(frame.to_json(orient="records", date_format="iso")), indent=1) + "\n"
+    if format_name == "html":
+        return frame.to_html(index=False, na_rep="") + "\n"
+    if format_name == "markdown":
+        return _as_strings(frame).to_markdown(index=False, disable_numparse=True) + "\n"
+    return _as_strings(frame).to_string(index=False) + "\n"
+
+
+def _write_parquet(frame: pd.DataFrame, output: Path | None) -> None:
+    if output is None:
+        raise UsageError("--format parquet needs a file; add --output FILE.parquet")
+    try:
+        frame.to_parquet(output, index=False)
+    except ImportError:
+        raise UsageError(
+            "--format parquet needs pyarrow; install it with: pip install 'convnet-search-workbench[parquet]'"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"--output {output}: cannot be written ({error})") from error
+
+
+def _as_strings(frame: pd.DataFrame) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame({name: [cell(name, value) for value in frame[name]] for name in frame.columns})
+
+
+def cell(column: str, value: Any) -> str:
+    """A value as a table shows it: four digits of scores, thousands separated, nothing for missing ones."""
+    import pandas as pd
+
+    if value is None or value is pd.NA or value is pd.NaT or value != value:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, pd.Timestamp):
+        return value.strftime("%Y-%m-%d %H:%M")
+    if column in ("score", "score_std", "last_score"):
+        return f"{value:.4f}"
+    if column in ("seconds", "step_ms", "images_per_s"):
+        return f"{value:,.1f}"
+    if column in ("parameters", "flops"):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
+
+
+def print_frame(frame: pd.DataFrame) -> None:
+    """A Rich table on standard output, as wide as its content needs when that is no terminal."""
+    strings = _as_strings(frame)
+    numbers = {name for name in frame.columns if frame[name].dtype.kind in "iuf"}
+    print_rows(
+        [name.removeprefix("hp.") for name in frame.columns],
+        strings.to_numpy().tolist(),
+        right=[name in numbers for name in frame.columns],
+    )
+
+
+def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool] = ()) -> None:
+    """A plain Rich table."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        # A pipe or file has no width to fit into: nothing is cut or wrapped.
+        needed = sum(max([len(name), *(len(str(row[i])) for row in rows)]) + 3 for i, name in enumerate(header))
+        console = Console(highlight=False, width=max(80, needed + 3))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for position, name in enumerate(header):
+        is_right = bool(right) and right[position]
+        table.add_column(Text(name), justify="right" if is_right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(value)) for value in row))
+    console.print(table)

@@ -1,0 +1,67 @@
+"""`workbench search`."""
+
+from __future__ import annotations
+
+import click
+
+from workbench.cli.options import common_options, definition_options, load_registry
+
+
+@click.command()
+@click.argument("definition", metavar="NAME_OR_FILE")
+@definition_options
+@click.option("--max-trials", type=int, metavar="N", help="Trials with a result before the search ends.")
+@click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Trials at once.")
+@common_options
+def search(
+    definition: str,
+    data_dir: str | None,
+    directory: str,
+    study: str | None,
+    epochs: int | None,
+    device: str,
+    seed: int | None,
+    sets: tuple[str, ...],
+    inline: bool,
+    quiet: bool,
+    max_trials: int | None,
+    workers: int,
+    plugin_files: tuple[str, ...],
+    plugins_dirs: tuple[str, ...],
+) -> None:
+    """Run a search, or resume it: the same command continues where it was.
+
+    NAME_OR_FILE is a shipped search (`workbench searches list`) or a TOML file. Results go to DIRECTORY/STUDY and
+    are kept at every moment; Ctrl-C stops cleanly. Ends with the leaderboard.
+    """
+    from workbench.cli.display import make_display
+    from workbench.cli.output import print_leaderboard
+    from workbench.launch import search as run_search
+    from workbench.run import Request
+
+    load_registry(plugin_files, plugins_dirs)
+    display = make_display(quiet=quiet)
+    try:
+        result = run_search(
+            definition,
+            directory=directory,
+            study=study,
+            sets=sets,
+            options={
+                "--max-trials": ("budget.max_trials", max_trials),
+                "--epochs": ("training.epochs", epochs),
+                "--seed": ("seed", seed),
+            },
+            workers=workers,
+            request=Request(
+                data_dir=data_dir,
+                device=device,  # type: ignore[arg-type]
+                inline=inline,
+                plugin_files=plugin_files,
+                plugins_dirs=plugins_dirs,
+                display=display,
+            ),
+        )
+    finally:
+        display.close()
+    print_leaderboard(result)

@@ -1,0 +1,305 @@
+"""Carries out a plan of trials in a study's directory: what `search` and `train` share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.definition import Definition
+from workbench.devices import DeviceChoice, Kind, choose_device
+from workbench.directory import StudyDirectory, now, process_facts
+from workbench.display import Display, Outlook, SilentDisplay
+from workbench.engine import make_engine
+from workbench.engine.protocol import Engine, Job, Preparation
+from workbench.errors import StudyChangedError, WorkError
+from workbench.log import StudyLog
+from workbench.oracles.protocol import Proposer, Value
+from workbench.quiet import quiet_stderr
+from workbench.registry import Registry
+from workbench.trials import Status
+
+if TYPE_CHECKING:
+    from workbench.oracles.history import HistoryOracle
+
+DATA_VARIABLE = "WORKBENCH_DATA"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """How to carry out a search or a training, apart from its definition.
+
+    Attributes:
+        data_dir: for the data set; None takes the environment's WORKBENCH_DATA.
+        device: "auto", "tpu", "gpu" or "cpu".
+        inline: train in this process instead of a worker.
+        plugin_files, plugins_dirs: see `Registry.load`.
+        display: told of progress.
+    """
+
+    data_dir: str | Path | None = None
+    device: Kind = "auto"
+    inline: bool = False
+    plugin_files: Sequence[str | Path] = ()
+    plugins_dirs: Sequence[str | Path] = ()
+    display: Display = field(default_factory=SilentDisplay)
+
+    def job(self, definition: Definition) -> Job:
+        """The engines' job; decides the device."""
+        data_dir = self.data_dir or os.environ.get(DATA_VARIABLE) or None
+        return Job(
+            definition=definition.resolved(),
+            device=choose_device(self.device),
+            plugin_files=tuple(str(Path(name).resolve()) for name in self.plugin_files),
+            plugins_dirs=tuple(str(Path(name).resolve()) for name in self.plugins_dirs),
+            data_dir=str(Path(data_dir).resolve()) if data_dir is not None else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which trials to run.
+
+    Attributes:
+        definition: what a trial is, and the budget.
+        proposer: what to propose after the enqueued points.
+        enqueue: the default point -> points to propose first, by full hyperparameter names.
+        can_promote: whether the proposer may train a trial on that has ended.
+        seed_of: (trial_id, execution) -> seed.
+        metric: the objective; a training metric where nothing validates.
+        split: what to train on.
+    """
+
+    definition: Definition
+    proposer: Proposer
+    enqueue: Callable[[Mapping[str, Value]], Sequence[Mapping[str, Value]]]
+    can_promote: bool
+    seed_of: Callable[[str, int], int]
+    metric: str
+    split: str = "train"
+
+
+@contextlib.contextmanager
+def held(place: StudyDirectory) -> Iterator[None]:
+    """The study's lock; a study that did not get as far as a journal leaves nothing behind."""
+    with place.lock():
+        try:
+            yield
+        finally:
+            if not place.journal.exists():
+                place.discard()
+
+
+@contextlib.contextmanager
+def prepared_engines(
+    job: Job, place: StudyDirectory, request: Request, workers: int
+) -> Iterator[tuple[list[Engine], Preparation]]:
+    """Engines that are ready to train, closed at the end."""
+    with contextlib.ExitStack() as stack:
+        engines = [make_engine(job, place.worker_log, inline=request.inline) for _ in range(workers)]
+        for engine in engines:
+            stack.callback(engine.close)
+
+        def tell(event: dict[str, Any]) -> None:
+            if event["event"] == "decode":
+                request.display.phase("decoding images", event["done"], event["total"])
+            elif event["event"] == "explore":
+                request.display.phase("exploring the search space")
+
+        request.display.phase("starting")
+        preparations = [engine.prepare(tell) for engine in engines]
+        yield engines, preparations[0]
+
+
+def run_plan(
+    plan: Plan,
+    place: StudyDirectory,
+    *,
+    device: DeviceChoice,
+    engines: Sequence[Engine],
+    preparation: Preparation,
+    registry: Registry,
+    display: Display,
+) -> None:
+    """Runs, or resumes, the plan's trials; needs the study's lock.
+
+    Raises:
+        StudyChangedError: the study was begun with other data, another search space or another plan.
+        WorkError: not one point was inside the constraints.
+        KeyboardInterrupt: the study is left resumable.
+    """
+    with quiet_stderr():
+        from workbench.tuner import StudyContext, StudyTuner, remove_stray_files
+
+    definition = plan.definition
+    with place.begin(definition) as journal:
+        log = StudyLog(journal)
+        _begin_session(plan, place, log, device, len(engines), preparation, registry)
+        remove_stray_files(place)
+        display.begin(_outlook(plan, place, log))
+
+        def tell_plugins(row: dict[str, Any]) -> None:
+            for problem in registry.notify("workbench_trial_finished", record=row):
+                display.message(problem)
+
+        context = StudyContext(
+            definition=definition,
+            directory=place,
+            log=log,
+            preparation=preparation,
+            display=display,
+            device=device.kind,
+            can_promote=plan.can_promote,
+            on_trial_finished=tell_plugins,
+            seed_of=plan.seed_of,
+            metric=plan.metric,
+            split=plan.split,
+        )
+        with warnings.catch_warnings():
+            # keras-tuner 1.4.8 calls threading.currentThread(), deprecated since Python 3.10.
+            warnings.filterwarnings("ignore", category=DeprecationWarning, module="keras_tuner")
+            tuner = StudyTuner(_oracle(plan, log), context, engines)
+            try:
+                tuner.search()
+            except KeyboardInterrupt:
+                log.append("interrupted", at=now())
+                raise
+        log.append("finished", at=now(), reason=tuner.stop_reason)
+        _tell_end(tuner.stop_reason, log, display)
+
+
+def _begin_session(
+    plan: Plan,
+    place: StudyDirectory,
+    log: StudyLog,
+    device: DeviceChoice,
+    workers: int,
+    preparation: Preparation,
+    registry: Registry,
+) -> None:
+    space = {
+        "facts": preparation.facts,
+        "space": preparation.space,
+        "metric": plan.metric,
+        "direction": plan.definition.objective.direction,
+        "split": plan.split,
+        "enqueued": [dict(values) for values in plan.enqueue(preparation.space["values"])],
+    }
+    _check_unchanged(place, log.history.space, space)
+    log.append(
+        "session",
+        at=now(),
+        **process_facts(),
+        device=device.kind,
+        reasons=list(device.reasons),
+        replicas=preparation.replicas,
+        precision=preparation.precision,
+        workers=workers,
+        versions=preparation.versions,
+        plugins=[
+            {
+                "name": source.name,
+                "file": source.file,
+                "distribution": source.distribution,
+                "sha256": source.sha256,
+            }
+            for source in registry.sources()
+        ],
+    )
+    if not log.history.space:
+        log.append("space", **space)
+
+
+def _outlook(plan: Plan, place: StudyDirectory, log: StudyLog) -> Outlook:
+    budget, objective = plan.definition.budget, plan.definition.objective
+    scores = [record.score for record in log.history.records if record.score is not None]
+    pick = max if objective.direction == "max" else min
+    return Outlook(
+        study=str(place.path),
+        metric=plan.metric,
+        direction=objective.direction,
+        target=objective.target,
+        max_trials=budget.max_trials,
+        max_seconds=3600 * budget.max_hours if budget.max_hours is not None else None,
+        executions=plan.definition.training.executions,
+        finished=sum(trial.status is not Status.RUNNING for trial in log.history.trials.values()),
+        seconds=log.history.seconds,
+        best=pick(scores) if scores else None,
+    )
+
+
+def _oracle(plan: Plan, log: StudyLog) -> HistoryOracle:
+    import keras_tuner
+
+    from workbench.oracles.history import HistoryOracle
+
+    definition = plan.definition
+    return HistoryOracle(
+        plan.proposer,
+        objective=plan.metric,
+        direction=definition.objective.direction,
+        space=keras_tuner.HyperParameters.from_config(log.history.space["space"]),
+        seed=definition.seed,
+        max_epochs=definition.training.epochs,
+        max_trials=definition.budget.max_trials,
+        max_failures=definition.budget.max_failures,
+        enqueued=log.history.space["enqueued"],
+        records=log.history.records,
+    )
+
+
+def _check_unchanged(place: StudyDirectory, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """A resumed study must have the data, the search space and the plan that it was begun with."""
+    if not old:
+        return
+    advice = "Start another study with --study NAME, or undo the change"
+    before, after = old["facts"]["fingerprint"], new["facts"]["fingerprint"]
+    if before != after:
+        raise StudyChangedError(
+            f"{place.path}: a study keeps its data; the images, labels or splits of data set "
+            f"{new['facts']['dataset']!r} are not those that it was begun with (fingerprint {before[:12]} then, "
+            f"{after[:12]} now). {advice}"
+        )
+    if old["space"] != new["space"]:
+        names = {part["config"]["name"] for part in old["space"]["space"]}
+        names ^= {part["config"]["name"] for part in new["space"]["space"]}
+        raise StudyChangedError(
+            f"{place.path}: a study keeps its search space; a plugin now declares another one "
+            f"({', '.join(sorted(names)) or 'ranges or defaults differ'}). {advice}"
+        )
+    for key in ("split", "enqueued"):
+        if old[key] != new[key]:
+            raise StudyChangedError(
+                f"{place.path}: a study keeps what it trains; it was begun with {key} {old[key]!r} and is now "
+                f"asked for {new[key]!r}. {advice}"
+            )
+
+
+def _tell_end(reason: str, log: StudyLog, display: Display) -> None:
+    rejections = log.history.rejections
+    if rejections:
+        display.message(f"{len(rejections)} points were outside the constraints and not trained.")
+    if reason == "constraints" and not log.history.trials:
+        sizes = sorted(int(event["parameters"]) for event in rejections)
+        flops = sorted(int(event["flops"]) for event in rejections)
+        raise WorkError(
+            f"no point of the search space was inside the constraints in {len(rejections)} draws: they had "
+            f"{sizes[0]:,} to {sizes[-1]:,} parameters and {flops[0]:,} to {flops[-1]:,} FLOPs. "
+            "Widen [constraints] or the space"
+        )
+    display.message(f"The search ended: {_REASONS.get(reason, reason)}.")
+
+
+_REASONS: Mapping[str, str] = {
+    "max_trials": "budget.max_trials reached",
+    "max_failures": "budget.max_failures reached",
+    "max_hours": "budget.max_hours spent",
+    "space exhausted": "every point of the space has a result",
+    "plan done": "the tuner's plan is done",
+    "target reached": "the target is reached",
+    "constraints": "no more points inside the constraints were found",
+}
