@@ -2,9 +2,9 @@
 
 Both give batches of float32 images in [0, 1] and one-hot labels, plain and with flip and saturation. The
 published pipeline keeps decoded floats in `cache()`, then repeats, augments each image with stateful
-operations, shuffles, batches and prefetches. Ours reads the memory-mapped bytes (a quarter of the memory, shared
-between processes) and augments each batch with stateless operations, so that it can resume exactly. Runs
-alternate, so that load from elsewhere hits both.
+operations, shuffles, batches and prefetches. Ours reads the memory-mapped bytes (a quarter of the memory,
+shared between processes) and augments each batch with stateless operations, so that it can resume exactly.
+Runs alternate, so that load from elsewhere hits both.
 
     python benchmarks/pipeline.py --data-dir DATA
     python benchmarks/pipeline.py --quick          # synthetic images, seconds

@@ -103,9 +103,7 @@ def test_the_signature_is_that_of_the_files(case):
 
 def test_splits_are_disjoint_and_cover_everything(case, tmp_path):
     component, request = case
-    data = prepare(
-        component, data_dir=request.data_dir, image_size=8, options={}, cache_dir=tmp_path / "cache"
-    )
+    data = prepare(component, data_dir=request.data_dir, image_size=8, options={}, cache_dir=tmp_path / "cache")
     indices = [data.indices(split) for split in data.facts.counts]
     assert list(data.facts.counts) == ["train", "validation", "test"]
     assert np.array_equal(np.sort(np.concatenate(indices)), np.arange(len(data.labels)))

@@ -72,9 +72,7 @@ def write_images() -> Callable[..., None]:
 def open_set() -> Callable[..., PreparedData]:
     """`open_set(plugin_module, data_dir, image_size=None, **options)`."""
 
-    def open_(
-        plugin: Any, data_dir: Path | None, image_size: int | None = None, **options: Any
-    ) -> PreparedData:
+    def open_(plugin: Any, data_dir: Path | None, image_size: int | None = None, **options: Any) -> PreparedData:
         (component,) = plugin.workbench_datasets()
         return prepare(component, data_dir=data_dir, image_size=image_size, options=options)
 

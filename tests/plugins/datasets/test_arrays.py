@@ -95,9 +95,7 @@ def test_unfit_arrays(save, changes, message, open_set):
 
 
 def test_fewer_names_than_classes(save, open_set):
-    with pytest.raises(
-        DataError, match=r"labels must be 0 to 2, as there are 3 classes; received 3 in y_train\[3\]"
-    ):
+    with pytest.raises(DataError, match=r"labels must be 0 to 2, as there are 3 classes; received 3 in y_train\[3\]"):
         open_set(arrays, save(), class_names=list("abc"))
 
 

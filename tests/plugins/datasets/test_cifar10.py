@@ -36,9 +36,7 @@ def test_image_size(folder, open_set):
 
 def test_wrong_folder_says_what_was_looked_for_and_found(tmp_path, open_set):
     (tmp_path / "flowers").mkdir()
-    with pytest.raises(
-        DataError, match=r"needs train\*\.tfrec and test\*\.tfrec in .*cifar10 or .* holds flowers/"
-    ):
+    with pytest.raises(DataError, match=r"needs train\*\.tfrec and test\*\.tfrec in .*cifar10 or .* holds flowers/"):
         open_set(cifar10, tmp_path)
 
 
@@ -50,9 +48,7 @@ def test_half_of_the_files(folder, open_set):
 
 def test_a_label_that_is_not_the_classs_name(folder, write_records, jpeg, open_set):
     write_records(folder / "cifar10" / "train00-50.tfrec", [(jpeg(0), 3, "dog")])
-    with pytest.raises(
-        DataError, match=r"train00-50\.tfrec, record 0: class 3 is 'cat' but .*label is 'dog'"
-    ):
+    with pytest.raises(DataError, match=r"train00-50\.tfrec, record 0: class 3 is 'cat' but .*label is 'dog'"):
         open_set(cifar10, folder)
 
 
@@ -77,7 +73,5 @@ def test_a_failed_download_says_what_to_pass(monkeypatch, open_set):
         raise Exception("URL fetch failure on https://example.org")
 
     monkeypatch.setattr(keras.datasets.cifar10, "load_data", fail)
-    with pytest.raises(
-        DataError, match=r"could not be downloaded by Keras .*example\.org.*pass --data-dir FOLDER"
-    ):
+    with pytest.raises(DataError, match=r"could not be downloaded by Keras .*example\.org.*pass --data-dir FOLDER"):
         open_set(cifar10, None)

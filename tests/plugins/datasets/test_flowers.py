@@ -63,9 +63,7 @@ def test_the_archive_has_no_published_split(tmp_path, write_images, open_set):
 
 def test_missing_files(folder, open_set):
     (folder / "flowers" / "flowers07-5.tfrec").unlink()
-    with pytest.raises(
-        DataError, match=r"by its 16 files flowers\*\.tfrec; .*flowers has 15: fetch the rest"
-    ):
+    with pytest.raises(DataError, match=r"by its 16 files flowers\*\.tfrec; .*flowers has 15: fetch the rest"):
         open_set(flowers, folder)
 
 
@@ -78,7 +76,5 @@ def test_unknown_split(folder, open_set):
 
 
 def test_wrong_folder(tmp_path, open_set):
-    with pytest.raises(
-        DataError, match=r"needs the files flowers\*\.tfrec or the class folders daisy, .*is empty"
-    ):
+    with pytest.raises(DataError, match=r"needs the files flowers\*\.tfrec or the class folders daisy, .*is empty"):
         open_set(flowers, tmp_path)

@@ -68,9 +68,7 @@ def test_broken_images_are_skipped_and_counted(tmp_path, write_images, open_set)
 
 def test_unknown_on_bad_image(tmp_path, write_images, open_set):
     write_images(tmp_path, {"cat": 3, "dog": 3})
-    with pytest.raises(
-        DataError, match=r"dataset\.on_bad_image must be one of 'error', 'skip'; received 'ignore'"
-    ):
+    with pytest.raises(DataError, match=r"dataset\.on_bad_image must be one of 'error', 'skip'; received 'ignore'"):
         open_set(image_folder, tmp_path, on_bad_image="ignore")
 
 
@@ -83,9 +81,7 @@ def test_a_class_that_training_does_not_have(tmp_path, write_images, open_set):
 
 def test_an_empty_class_folder(tmp_path, write_images, open_set):
     write_images(tmp_path, {"cat": 3, "dog": 0})
-    with pytest.raises(
-        DataError, match=r"dog: no images in this class folder \(looked for \.jpg, .*is empty"
-    ):
+    with pytest.raises(DataError, match=r"dog: no images in this class folder \(looked for \.jpg, .*is empty"):
         open_set(image_folder, tmp_path)
 
 
@@ -111,15 +107,11 @@ def test_a_file_instead_of_a_folder(tmp_path, jpeg, open_set):
 def test_two_folders_for_one_split(tmp_path, write_images, open_set):
     for name in ("train", "val", "validation"):
         write_images(tmp_path / name, {"cat": 3, "dog": 3})
-    with pytest.raises(
-        DataError, match="several folders for the validation split: validation, val; keep one"
-    ):
+    with pytest.raises(DataError, match="several folders for the validation split: validation, val; keep one"):
         open_set(image_folder, tmp_path)
 
 
 def test_a_class_too_small_to_be_cut(tmp_path, write_images, open_set):
     write_images(tmp_path, {"cat": 2, "dog": 9})
-    with pytest.raises(
-        DataError, match=r"data set 'image_folder': every class needs at least 3 .*'cat' has 2"
-    ):
+    with pytest.raises(DataError, match=r"data set 'image_folder': every class needs at least 3 .*'cat' has 2"):
         open_set(image_folder, tmp_path, image_size=8)

@@ -62,9 +62,7 @@ def test_a_file_in_two_splits(folder, open_set):
 
 @pytest.mark.parametrize("split", ["train", "validation"])
 def test_a_glob_that_matches_nothing(folder, split, open_set):
-    with pytest.raises(
-        DataError, match=rf"no files match dataset\.{split} = 'shard\*' in .* holds test-0\.tfrec, "
-    ):
+    with pytest.raises(DataError, match=rf"no files match dataset\.{split} = 'shard\*' in .* holds test-0\.tfrec, "):
         open_set(tfrecords, folder, **{split: "shard*"})
 
 
@@ -110,9 +108,7 @@ def test_a_broken_file(folder, damage, open_set):
     else:
         data = b"this is no TFRecord file"
     path.write_bytes(data)
-    with pytest.raises(
-        DataError, match=r"train-1\.tfrec: the TFRecord file is broken or cut off after \d+ whole"
-    ):
+    with pytest.raises(DataError, match=r"train-1\.tfrec: the TFRecord file is broken or cut off after \d+ whole"):
         open_set(tfrecords, folder, class_names=list(NAMES))
 
 
@@ -140,9 +136,7 @@ def test_a_record_that_is_no_example(folder, open_set):
 
 def test_a_class_with_two_labels(folder, write_records, jpeg, open_set):
     write_records(folder / "train-1.tfrec", [(jpeg(0), 0, "cat"), (jpeg(0), 1, "wolf")])
-    with pytest.raises(
-        DataError, match=r"record \d+: class 1 is labelled '(wolf|dog)', but '(dog|wolf)' in .*train"
-    ):
+    with pytest.raises(DataError, match=r"record \d+: class 1 is labelled '(wolf|dog)', but '(dog|wolf)' in .*train"):
         open_set(tfrecords, folder)
 
 
