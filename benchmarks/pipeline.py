@@ -68,9 +68,7 @@ def cases(data_dir: Path | None, quick: bool) -> dict[str, PreparedData]:
     if data_dir is None:
         sizes = {32: 2_000, 96: 500} if quick else {32: 50_000, 96: 3_000, 192: 3_000}
         return {
-            f"synthetic_{size}px": prepare(
-                synthetic(examples, size), data_dir=None, image_size=size, options={}
-            )
+            f"synthetic_{size}px": prepare(synthetic(examples, size), data_dir=None, image_size=size, options={})
             for size, examples in sizes.items()
         }
     from workbench_plugins.datasets import cifar10, flowers
@@ -118,14 +116,10 @@ def ours(data: PreparedData, batch_size: int, augment: bool) -> tf.data.Dataset:
 
         (component,) = workbench_augmentations()
         function = component.build(keras_tuner.HyperParameters())
-    return training_dataset(
-        data, batch_size=batch_size, augment=function, seed=0, first_epoch=1, last_epoch=1_000_000
-    )
+    return training_dataset(data, batch_size=batch_size, augment=function, seed=0, first_epoch=1, last_epoch=1_000_000)
 
 
-def measure(
-    make: Callable[[], tf.data.Dataset], warm: int, steps: int, batch_size: int
-) -> Callable[[], float]:
+def measure(make: Callable[[], tf.data.Dataset], warm: int, steps: int, batch_size: int) -> Callable[[], float]:
     """A function that draws `steps` batches and returns images a second; `warm` batches are drawn now."""
     batches = iter(make())
     for _ in range(warm):
@@ -143,9 +137,7 @@ def measure(
     return run
 
 
-def compare(
-    data: PreparedData, batch_size: int, augment: bool, runs: int, seconds: float
-) -> dict[str, float]:
+def compare(data: PreparedData, batch_size: int, augment: bool, runs: int, seconds: float) -> dict[str, float]:
     """Medians over alternating runs of about `seconds` each."""
     epoch = data.facts.counts["train"] // batch_size + 1
     shuffled = SHUFFLE_BUFFER // batch_size
@@ -166,12 +158,8 @@ def compare(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data-dir", type=Path, help="folder with cifar10/ and flowers/; synthetic images otherwise"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, help="folder with cifar10/ and flowers/; synthetic images otherwise")
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--runs", type=int, default=5, help="of each pipeline in each case")
     parser.add_argument("--quick", action="store_true", help="small data, short runs: shows that it works")
@@ -201,9 +189,7 @@ def summary(
     return {
         "benchmark": "pipeline",
         "images_per_s_vs_published": ratios,
-        "images_per_s": {
-            key: {name: round(rate) for name, rate in pair.items()} for key, pair in rates.items()
-        },
+        "images_per_s": {key: {name: round(rate) for name, rate in pair.items()} for key, pair in rates.items()},
         "n": runs,
         "batch_size": batch_size,
         "processors": os.cpu_count(),

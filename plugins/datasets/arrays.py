@@ -25,10 +25,7 @@ def workbench_datasets() -> list[workbench.Dataset]:
             source="The layout of Keras's mnist.npz. Images uint8, or float in [0, 1] (rounded to 256 "
             "levels), (examples, height, width[, channels]) with 1 or 3 channels; labels int, (examples,) or "
             "(examples, 1). Splits without arrays are cut from train, stratified.",
-            options={
-                "class_names": "the classes by index; by default the file's array class_names, "
-                "or else 0, 1, ..."
-            },
+            options={"class_names": "the classes by index; by default the file's array class_names, or else 0, 1, ..."},
             open=_open,
         )
     ]
@@ -176,9 +173,7 @@ class _Arrays:
     def class_names(self, labels: dict[str, np.ndarray]) -> tuple[str, ...]:
         if "class_names" in self.names:
             return tuple(str(name) for name in self._load("class_names").ravel())
-        return tuple(
-            str(index) for index in range(max(int(values.max(initial=0)) for values in labels.values()) + 1)
-        )
+        return tuple(str(index) for index in range(max(int(values.max(initial=0)) for values in labels.values()) + 1))
 
     def _load(self, name: str) -> np.ndarray:
         import zipfile

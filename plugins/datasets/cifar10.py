@@ -100,9 +100,8 @@ def _load() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray
 
     try:
         return keras.datasets.cifar10.load_data()
-    except (
-        Exception
-    ) as error:  # Keras raises a bare Exception for a failed download, others for a broken file.
+    except Exception as error:
+        # Keras raises a bare Exception for a failed download, others for a broken file.
         raise workbench.DataError(
             f"CIFAR-10 could not be downloaded by Keras ({str(error).strip() or type(error).__name__}); "
             "pass --data-dir FOLDER, with cifar10/train*.tfrec and cifar10/test*.tfrec in it, or try again"

@@ -62,9 +62,7 @@ def _open(request: workbench.DatasetRequest) -> workbench.DatasetSource:
                     f"dataset.split = 'published' is a split by TFRecord files, and {folder} is the photo "
                     "archive: use split = 'default', or the files flowers*.tfrec"
                 )
-            return folder_source(
-                {"all": folder}, splits={"train": ("all",)}, class_names=CLASS_NAMES, image_size=size
-            )
+            return folder_source({"all": folder}, splits={"train": ("all",)}, class_names=CLASS_NAMES, image_size=size)
     raise workbench.DataError(
         "data set 'flowers' needs the files flowers*.tfrec or the class folders "
         f"{', '.join(CLASS_NAMES)} in {', '.join(map(str, folders[:-1]))} or {folders[-1]}; "

@@ -39,9 +39,7 @@ def _open(request: workbench.DatasetRequest) -> workbench.DatasetSource:
     on_bad_image = choice(request.options, "on_bad_image", ("error", "skip"), "error")
     data_dir = existing(request.data_dir, "image_folder")
     if not data_dir.is_dir():
-        raise workbench.DataError(
-            f"data set 'image_folder' needs a folder of class folders; {data_dir} is a file"
-        )
+        raise workbench.DataError(f"data set 'image_folder' needs a folder of class folders; {data_dir} is a file")
     folders = _split_folders(data_dir)
     if not folders:
         folders = {"train": data_dir}

@@ -25,8 +25,7 @@ def workbench_datasets() -> list[workbench.Dataset]:
             "image_size is given. Splits without files are cut from train, stratified.",
             options={
                 "train": "glob of the files to train on, or a list of globs; default train*",
-                "validation": "the same for validation; default validation*, or else val*; "
-                "false: cut from train",
+                "validation": "the same for validation; default validation*, or else val*; false: cut from train",
                 "test": "the same for the test; default test*; false: cut from train",
                 "class_names": "the classes by index; by default the records' labels, "
                 "which reads all records at every start",
@@ -42,9 +41,7 @@ def _open(request: workbench.DatasetRequest) -> workbench.DatasetSource:
 
     data_dir = existing(request.data_dir, "tfrecords")
     if not data_dir.is_dir():
-        raise workbench.DataError(
-            f"data set 'tfrecords' needs a folder of TFRecord files; {data_dir} is a file"
-        )
+        raise workbench.DataError(f"data set 'tfrecords' needs a folder of TFRecord files; {data_dir} is a file")
     files: list[Path] = []
     parts: list[str] = []
     for split in DEFAULT_GLOBS:
@@ -73,14 +70,10 @@ def _find_files(data_dir: Path, split: str, options: Mapping[str, Any]) -> list[
     if wanted is False and split != "train":
         return []
     globs = [wanted] if isinstance(wanted, str) else wanted
-    if globs is not None and not (
-        isinstance(globs, list | tuple) and all(isinstance(glob, str) for glob in globs)
-    ):
+    if globs is not None and not (isinstance(globs, list | tuple) and all(isinstance(glob, str) for glob in globs)):
         raise workbench.DataError(f"dataset.{split} must be a glob or a list of globs; received {wanted!r}")
     if globs is None:
-        found = next(
-            (files for glob in DEFAULT_GLOBS[split] if (files := files_matching(data_dir, glob))), []
-        )
+        found = next((files for glob in DEFAULT_GLOBS[split] if (files := files_matching(data_dir, glob))), [])
         optional = split != "train"
     else:
         found = sorted({path for glob in globs for path in files_matching(data_dir, glob)})

@@ -33,9 +33,7 @@ class Counted:
         for start in range(0, self.examples, 16):
             values = np.arange(start, min(start + 16, self.examples))
             images = np.broadcast_to(values[:, None, None, None], (len(values), 4, 4, 1)).astype(np.uint8)
-            yield workbench.ExampleBatch(
-                part="all", images=images, labels=(values % self.classes).astype(np.int32)
-            )
+            yield workbench.ExampleBatch(part="all", images=images, labels=(values % self.classes).astype(np.int32))
 
     def component(self) -> workbench.Dataset:
         fields = {
@@ -55,9 +53,7 @@ class Counted:
         )
 
     def prepare(self, **arguments) -> PreparedData:
-        return prepare(
-            self.component(), **({"data_dir": None, "image_size": None, "options": {}} | arguments)
-        )
+        return prepare(self.component(), **({"data_dir": None, "image_size": None, "options": {}} | arguments))
 
 
 @pytest.fixture

@@ -88,9 +88,7 @@ def test_a_truncated_jpeg_is_named(tmp_path):
 
 
 def test_other_bytes_are_named():
-    with pytest.raises(
-        DataError, match=r"a.tfrec, record 3: this image cannot be decoded \(no format that Pillow"
-    ):
+    with pytest.raises(DataError, match=r"a.tfrec, record 3: this image cannot be decoded \(no format that Pillow"):
         decode_image(b"not an image", None, 3, name="a.tfrec, record 3")
 
 

@@ -12,10 +12,7 @@ def add_noise(images, labels, seed):
 
 def batches(data, **arguments):
     defaults = {"batch_size": 16, "augment": None, "seed": 5, "first_epoch": 1, "last_epoch": 1}
-    return [
-        (images.numpy(), labels.numpy())
-        for images, labels in training_dataset(data, **(defaults | arguments))
-    ]
+    return [(images.numpy(), labels.numpy()) for images, labels in training_dataset(data, **(defaults | arguments))]
 
 
 def examples(found) -> list[int]:

@@ -118,16 +118,12 @@ def test_limit_takes_a_stratified_part_of_train_alone_and_nests(counts, seed, ex
 
 
 def test_limit_below_the_number_of_classes():
-    with pytest.raises(
-        DataError, match=r"dataset\.limit must be at least the number of classes, 2.*received 1"
-    ):
+    with pytest.raises(DataError, match=r"dataset\.limit must be at least the number of classes, 2.*received 1"):
         split(labels_of([9, 9]), limit=1)
 
 
 def test_a_class_too_small_for_the_cuts_is_named():
-    with pytest.raises(
-        DataError, match=r"at least 3 training examples, as 2 of the other splits.*'class 1' has 2"
-    ):
+    with pytest.raises(DataError, match=r"at least 3 training examples, as 2 of the other splits.*'class 1' has 2"):
         split(labels_of([9, 2]))
 
 
