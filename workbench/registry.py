@@ -120,7 +120,9 @@ class Registry:
             *(found for folder in [*folders, *map(Path, plugins_dirs)] for found in _folder(folder)),
             *(_file(Path(name), "--plugin") for name in plugin_files),
         ]
-        for source, load in candidates:
+        # A file that is named twice, or that lies in a plugins folder and is named too, is one plugin.
+        distinct = {source.file or str(source): (source, load) for source, load in candidates}
+        for source, load in distinct.values():
             if source.name in disabled:
                 registry.disabled.append(source)
             else:
@@ -178,7 +180,7 @@ class Registry:
         known = self.names(kind) if kind else sorted(self._components)
         text = f"no {kind or 'plugin'} is named {name!r}"
         if found is not None:
-            text += f" (it is the name of a {found.component.kind})"
+            text += f" (that is the name of another kind: {found.component.kind})"
         text += "." + (near_names(name, known) or f" There are: {', '.join(known) or 'none'}.")
         for problem in self.problems:
             text += f" Not loaded: {problem}."
