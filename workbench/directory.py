@@ -152,7 +152,9 @@ class StudyDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise StudyError(f"{self.path}: a study is a folder; this is a file. Name another with --study NAME")
         if self.path.is_dir() and not self.journal.exists():
-            strangers = sorted(item.name for item in self.path.iterdir() if item.name != self._lock.name)
+            # A process that was killed while it prepared leaves these two.
+            own = {self._lock.name, self.worker_log.name}
+            strangers = sorted(item.name for item in self.path.iterdir() if item.name not in own)
             if strangers:
                 raise StudyError(
                     f"{self.path}: the folder must be empty or a study; it has {', '.join(strangers[:3])} and no "
