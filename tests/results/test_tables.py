@@ -1,0 +1,125 @@
+"""The tables of a study."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from workbench.errors import StudyError
+
+COLUMNS = [
+    "trial_id",
+    "status",
+    "score",
+    "score_std",
+    "last_score",
+    "best_epoch",
+    "epochs",
+    "bracket",
+    "rung",
+    "parameters",
+    "flops",
+    "seconds",
+    "step_ms",
+    "images_per_s",
+    "device",
+    "replicas",
+    "seed",
+    "started_at",
+    "error",
+]
+
+
+@pytest.fixture(scope="module")
+def study(write_study, tmp_path_factory):
+    trials = [
+        {"values": {"a/x": 1, "a/kind": "p"}, "scores": [[0.5, 0.6]]},
+        {"values": {"a/x": 2, "b/y": 0.5}, "scores": [[0.9, 0.4, 0.5]], "parameters": 900},
+        {"values": {"a/x": 3}, "scores": [[0.99]], "status": "failed", "error": "ValueError: no"},
+        {"values": {"a/x": 4}, "scores": [[0.7]], "status": None},
+        {"values": {"a/x": 5}, "scores": [[0.6, 0.6], [0.7, 0.8]]},
+        {"values": {"a/x": 6}, "scores": [[0.95, 0.1]], "status": "stopped", "error": "median"},
+    ]
+    return write_study(tmp_path_factory.mktemp("tables") / "study", trials)
+
+
+def test_the_columns_are_the_published_ones(study):
+    assert list(study.trials().columns) == [*COLUMNS, "hp.a/x", "hp.a/kind", "hp.b/y"]
+    assert list(study.leaderboard().columns)[:2] == ["rank", "trial_id"]
+
+
+def test_one_row_a_trial(study):
+    trials = study.trials().set_index("trial_id")
+    assert trials["status"].to_list() == ["completed", "completed", "failed", "interrupted", "completed", "stopped"]
+    assert trials.loc["0005", "score"] == pytest.approx(0.7)
+    assert trials.loc["0005", "score_std"] == pytest.approx(0.1 * 2**0.5)
+    assert pd.isna(trials.loc["0001", "score_std"])
+    assert pd.isna(trials.loc["0003", "score"])
+    assert trials.loc["0003", "error"] == "ValueError: no"
+    assert pd.isna(trials.loc["0001", "hp.b/y"])
+    assert trials["best_epoch"].to_list()[:2] == [2, 1]
+    assert str(trials["started_at"].dt.tz) == "UTC"
+    assert str(trials["parameters"].dtype) == "Int64"
+
+
+def test_one_row_an_epoch(study):
+    epochs = study.epochs()
+    head = ["trial_id", "execution", "epoch", "loss", "val_accuracy", "learning_rate", "seconds"]
+    assert list(epochs.columns) == [*head, "step_ms", "images_per_s"]
+    chosen = epochs[epochs["trial_id"] == "0005"]
+    assert chosen[["execution", "epoch", "val_accuracy"]].to_numpy().tolist() == [
+        [1, 1, 0.6],
+        [1, 2, 0.6],
+        [2, 1, 0.7],
+        [2, 2, 0.8],
+    ]
+
+
+def test_the_leaderboard_ranks_completed_trials(study):
+    board = study.leaderboard()
+    assert board["trial_id"].to_list() == ["0002", "0005", "0001"]
+    assert board["rank"].to_list() == [1, 2, 3]
+
+
+def test_all_statuses_come_after_and_have_no_rank(study):
+    board = study.leaderboard(all_statuses=True)
+    assert board["trial_id"].to_list() == ["0002", "0005", "0001", "0006", "0004", "0003"]
+    assert board["rank"].isna().to_list() == [False] * 3 + [True] * 3
+
+
+def test_at_epoch_ranks_by_what_was_reached_then(study):
+    board = study.leaderboard(at_epoch=1)
+    assert board["trial_id"].to_list() == ["0002", "0005", "0001"]
+    assert board["score"].to_list() == pytest.approx([0.9, 0.65, 0.5])
+    assert study.leaderboard(at_epoch=3)["trial_id"].to_list() == ["0002"]
+    assert study.leaderboard(at_epoch=4).empty
+    with pytest.raises(StudyError, match="at_epoch must be 1 or greater; received 0"):
+        study.leaderboard(at_epoch=0)
+
+
+def test_smaller_is_better_where_the_objective_says_so(write_study, tmp_path):
+    trials = [{"values": {"a": n}, "scores": [[score, 1.0]]} for n, score in enumerate([0.5, 0.2, 0.9])]
+    study = write_study(tmp_path / "s", trials, metric="val_loss", direction="min")
+    board = study.leaderboard()
+    assert board["score"].to_list() == [0.2, 0.5, 0.9]
+    assert board["best_epoch"].to_list() == [1, 1, 1]
+
+
+def test_a_higher_rung_goes_before_a_higher_score(write_study, tmp_path):
+    scores = {0: 0.9, 1: 0.5, 2: 0.4}
+    trials = [{"values": {"a": rung}, "scores": [[score]], "rung": rung} for rung, score in scores.items()]
+    trials.append({"values": {"a": 9}, "scores": [[0.6]], "rung": 1})
+    board = write_study(tmp_path / "s", trials).leaderboard()
+    assert board["rung"].to_list() == [2, 1, 1, 0]
+    assert board["score"].to_list() == [0.4, 0.6, 0.5, 0.9]
+
+
+def test_equal_scores_keep_the_order_of_proposal(write_study, tmp_path):
+    trials = [{"values": {"a": n}, "scores": [[0.5]]} for n in range(4)]
+    assert write_study(tmp_path / "s", trials).leaderboard()["hp.a"].to_list() == [0, 1, 2, 3]
+
+
+def test_a_study_without_trials_has_empty_tables(write_study, tmp_path):
+    study = write_study(tmp_path / "s", [])
+    assert list(study.trials().columns) == COLUMNS
+    assert len(study.leaderboard()) == len(study.epochs()) == 0
