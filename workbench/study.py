@@ -183,7 +183,9 @@ def list_table(directory: str | Path) -> tuple[pd.DataFrame, list[str]]:
         "seconds",
         "started_at",
     ]
-    return pd.DataFrame(rows, columns=columns), problems
+    frame = pd.DataFrame(rows, columns=columns)
+    frame["started_at"] = pd.to_datetime(frame["started_at"], utc=True)
+    return frame, problems
 
 
 def _study_row(study: Study) -> dict[str, Any]:

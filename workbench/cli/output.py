@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,9 @@ TABLE_COLUMNS = (
     "seconds",
 )
 """What the leaderboard's table shows before the hyperparameters that differ between trials."""
+
+MOST_COLUMNS = 4
+"""So many hyperparameters get a column each in a table; more share one."""
 
 _ENDINGS = {
     ".csv": "csv",
@@ -150,7 +154,7 @@ def _as_text(frame: pd.DataFrame, format_name: str) -> str:
     if format_name == "csv":
         return frame.to_csv(index=False)
     if format_name == "json":
-        return json.dumps(json.loads(frame.to_json(orient="records", date_format="iso")), indent=1) + "\n"
+        return json.dumps(json.loads(frame.to_json(orient="records", date_format="iso", double_precision=15)), indent=1) + "\n"
     if format_name == "html":
         return frame.to_html(index=False, na_rep="") + "\n"
     if format_name == "markdown":
@@ -187,7 +191,7 @@ def cell(column: str, value: Any) -> str:
         return str(value).lower()
     if isinstance(value, pd.Timestamp):
         return value.strftime("%Y-%m-%d %H:%M")
-    if column in ("score", "score_std", "last_score"):
+    if column in ("score", "score_std", "last_score", "best"):
         return f"{value:.4f}"
     if column in ("seconds", "step_ms", "images_per_s"):
         return f"{value:,.1f}"
@@ -199,14 +203,30 @@ def cell(column: str, value: Any) -> str:
 
 
 def print_frame(frame: pd.DataFrame) -> None:
-    """A Rich table on standard output, as wide as its content needs when that is no terminal."""
+    """A Rich table on standard output; hyperparameters share a column when there are many of them."""
     strings = _as_strings(frame)
+    hyperparameters = [name for name in frame.columns if name.startswith("hp.")]
     numbers = {name for name in frame.columns if frame[name].dtype.kind in "iuf"}
+    labels = _short_names(hyperparameters)
+    if len(hyperparameters) > MOST_COLUMNS:
+        strings["hyperparameters"] = [
+            ", ".join(f"{labels[name]}={row[name]}" for name in hyperparameters if row[name])
+            for _, row in strings.iterrows()
+        ]
+        strings = strings.drop(columns=hyperparameters)
     print_rows(
-        [name.removeprefix("hp.") for name in frame.columns],
+        [labels.get(name, name) for name in strings.columns],
         strings.to_numpy().tolist(),
-        right=[name in numbers for name in frame.columns],
+        right=[name in numbers for name in strings.columns],
     )
+
+
+def _short_names(columns: Sequence[str]) -> dict[str, str]:
+    """Names without `hp.` and, where that leaves them distinct, without their component."""
+    full = {name: name.removeprefix("hp.") for name in columns}
+    short = {name: text.partition("/")[2] or text for name, text in full.items()}
+    counts = Counter(short.values())
+    return {name: short[name] if counts[short[name]] == 1 else full[name] for name in columns}
 
 
 def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool] = ()) -> None:
@@ -219,12 +239,16 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
     console = Console(highlight=False)
     if not console.is_terminal:
         # A pipe or file has no width to fit into: nothing is cut or wrapped.
-        needed = sum(max([len(name), *(len(str(row[i])) for row in rows)]) + 3 for i, name in enumerate(header))
-        console = Console(highlight=False, width=max(80, needed + 3))
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        widths = [max([len(name), *(len(str(row[i])) for row in rows)]) for i, name in enumerate(header)]
+        console = Console(highlight=False, width=sum(widths) + 2 * len(widths))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, show_edge=False)
     for position, name in enumerate(header):
         is_right = bool(right) and right[position]
-        table.add_column(Text(name), justify="right" if is_right else "left", overflow="fold")
+        # Only the last column, with the longest text, is wrapped on a narrow terminal.
+        is_last = position == len(header) - 1
+        table.add_column(
+            Text(name), justify="right" if is_right else "left", overflow="fold", no_wrap=not is_last
+        )
     for row in rows:
         table.add_row(*(Text(str(value)) for value in row))
     console.print(table)
