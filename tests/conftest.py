@@ -44,7 +44,7 @@ def tiny_registry() -> Registry:
 
 
 def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(base)
+    result = {key: value for key, value in base.items() if not (key == "name" and "names" in changes)}
     for key, value in changes.items():
         old = result.get(key)
         result[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value

@@ -34,7 +34,7 @@ def training_variables(model: keras.Model) -> list[Any]:
 
 def read_variables(variables: Sequence[Any]) -> list[np.ndarray]:
     """Copies of the variables' values."""
-    return [np.array(variable) for variable in variables]
+    return [np.array(variable.numpy()) for variable in variables]
 
 
 def assign_variables(variables: Sequence[Any], values: Sequence[np.ndarray], where: str) -> None:
@@ -73,7 +73,8 @@ def load_arrays(path: Path) -> list[np.ndarray]:
         StudyError: the file is missing or damaged.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here: np.load leaves the file open where it is damaged.
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return [file[f"arr_{number}"] for number in range(len(file.files))]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise StudyError(f"{path}: the checkpoint cannot be read ({error})") from error
