@@ -152,16 +152,17 @@ def _ranged(hp: kinds.HyperParameter, path: str, override: Range) -> kinds.Hyper
     if integer and any(isinstance(bound, float) and bound != int(bound) for bound in bounds if bound is not None):
         raise SpaceError(f"{path}: {hp.name} takes integers; received {override.min}..{override.max}")
     number = int if integer else float
-    declared_step = None if numeric_choice else hp.step
-    step = override.step if override.step is not None else declared_step
-    sampling = override.sampling or (None if numeric_choice else hp.sampling)
+    sampling = override.sampling or (None if numeric_choice else hp.sampling) or "linear"
+    # A linear step is a distance and a logarithmic one a ratio: neither stands for the other.
+    keeps_step = not numeric_choice and sampling == (hp.sampling or "linear")
+    step = override.step if override.step is not None or not keeps_step else hp.step
     cls = kinds.Int if integer else kinds.Float
     new = cls(
         name=hp.name,
         min_value=number(override.min),
         max_value=number(override.max),
         step=None if step is None else number(step),
-        sampling=sampling or "linear",
+        sampling=sampling,
         conditions=hp.conditions,
     )
     wished = override.default if override.default is not None else hp.default
@@ -175,7 +176,8 @@ def explore(build: Callable[[SearchSpace], object], overrides: Overrides) -> Sea
     """Finds every hyperparameter that a build can declare, by building at different points.
 
     Builds the default point, then one point in each conditional scope that was not yet active, then one with every
-    integer at its largest value (for hyperparameters that are declared in loops).
+    integer at its largest value and one with every numeric choice at its largest, too (for hyperparameters that are
+    declared in loops).
 
     Args:
         build: declares hyperparameters; raises if the point cannot be built.
@@ -201,17 +203,25 @@ def explore(build: Callable[[SearchSpace], object], overrides: Overrides) -> Sea
         if point is not None:
             found = _try_build(build, SearchSpace(overrides, point), space)
             waiting.extend(list(other) for other in found.inactive_scopes if list(other) not in seen)
-    largest = {
-        hp.name: hp.max_value if isinstance(hp, kinds.Int) and space.is_active(hp) else defaults[hp.name]
-        for hp in space.space
-        if hp.name in defaults
-    }
-    if largest != defaults:
-        _try_build(build, SearchSpace(overrides, largest), space)
+    largest = dict(defaults)
+    for kind in (kinds.Int, kinds.Choice):
+        before = dict(largest)
+        largest |= _largest(space, kind)
+        if largest != before:
+            _try_build(build, SearchSpace(overrides, largest), space)
     overrides.check_all_match(hp.name for hp in space.space)
     space.values = defaults
     space.ensure_active_values()
     return space
+
+
+def _largest(space: SearchSpace, kind: type[kinds.HyperParameter]) -> dict[str, Value]:
+    """The largest value of each active integer or numeric choice."""
+    return {
+        hp.name: hp.max_value if isinstance(hp, kinds.Int) else max(hp.values)
+        for hp in space.space
+        if isinstance(hp, kind) and space.is_active(hp) and not isinstance(hp.default, str | bool)
+    }
 
 
 def _try_build(build: Callable[[SearchSpace], object], point: SearchSpace, space: SearchSpace) -> SearchSpace:
