@@ -47,20 +47,21 @@ def count_flops(model: keras.Model) -> tuple[int, list[str]]:
         flops = _layer_flops(layer, inputs, output)
         if flops is not None:
             total += flops
-        elif layer.weights and not isinstance(layer, _FREE):
+        elif getattr(layer, "weights", ()) and not isinstance(layer, _FREE):
             unknown.add(type(layer).__name__)
     return total, sorted(unknown)
 
 
 def _calls(model: keras.Model) -> Iterator[tuple[Any, tuple[int, ...], tuple[int, ...]]]:
-    """Every layer with the shapes of its first input and output, nested models opened."""
-    for layer in model.layers:
-        if isinstance(layer, keras.Model):
-            yield from _calls(layer)
-        elif not isinstance(layer, keras.layers.InputLayer):
-            # A layer that is called several times has a node for each call, and its weights work in each.
-            for node in layer._inbound_nodes:
-                yield layer, tuple(node.input_tensors[0].shape), tuple(node.output_tensors[0].shape)
+    """Every call of a layer within the graph, with the shapes of its first input and output; nested models opened."""
+    graph = getattr(model, "_functional", None) or model
+    # A layer's own list of calls would not do: those in other models are on it, and none for a nested model's.
+    for nodes in graph._nodes_by_depth.values():
+        for node in nodes:
+            if isinstance(node.operation, keras.Sequential) or hasattr(node.operation, "_nodes_by_depth"):
+                yield from _calls(node.operation)
+            elif not node.is_input:
+                yield node.operation, tuple(node.input_tensors[0].shape), tuple(node.output_tensors[0].shape)
 
 
 def _layer_flops(layer: Any, inputs: tuple[int, ...], output: tuple[int, ...]) -> int | None:
