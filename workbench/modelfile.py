@@ -54,6 +54,8 @@ def read_facts(path: Path) -> dict[str, Any]:
         raise DataError(
             f"{path}: has no {MEMBER}, so its class names are not known; use a model that `workbench train` wrote"
         ) from None
+    except ValueError as error:
+        raise DataError(f"{path}: its {MEMBER} cannot be read ({error}); write the model again") from error
     return dict(facts)
 
 
