@@ -70,5 +70,5 @@ def load_model(path: Path) -> tuple[keras.Model, dict[str, Any]]:
 
     try:
         return keras.models.load_model(path, compile=False), facts
-    except (ValueError, OSError, TypeError) as error:
+    except (ValueError, OSError, TypeError, KeyError) as error:
         raise DataError(f"{path}: Keras cannot load this model ({' '.join(str(error).split())[:300]})") from error
