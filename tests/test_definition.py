@@ -103,9 +103,7 @@ class TestReading:
 
     def test_own_options_of_plugins(self) -> None:
         definition = definition_from_dict(
-            changed(
-                dataset={"split": "published"}, tuner={"factor": 4}, model={"options": {"weights": "x.h5"}}
-            )
+            changed(dataset={"split": "published"}, tuner={"factor": 4}, model={"options": {"weights": "x.h5"}})
         )
         assert definition.dataset.options == {"split": "published"}
         assert definition.tuner.options == {"factor": 4}
@@ -176,8 +174,7 @@ class TestProblems:
             ),
             (
                 changed(objective={"metric": "val_f1_score"}),
-                'objective.direction: is required for the metric "val_f1_score" (string): '
-                'give "max" or "min"',
+                'objective.direction: is required for the metric "val_f1_score" (string): give "max" or "min"',
             ),
             (
                 changed(objective={"stop_at_target": True}),
@@ -205,8 +202,7 @@ class TestProblems:
             (changed(dataset=3), "dataset: must be a table; received 3 (integer)"),
             (
                 changed(model={"options": {"a": [None]}}),
-                "model.options.a[0]: must be a boolean, number, string, list or table; "
-                "received null (NoneType)",
+                "model.options.a[0]: must be a boolean, number, string, list or table; received null (NoneType)",
             ),
         ],
     )
@@ -232,8 +228,7 @@ class TestProblems:
             ({"min": 1}, ".max: is required"),
             (
                 {"min": 1, "max": 2, "stpe": 1},
-                ".stpe: unknown key 'stpe'. Did you mean 'step'? "
-                "The keys here are min, max, step, sampling, default",
+                ".stpe: unknown key 'stpe'. Did you mean 'step'? The keys here are min, max, step, sampling, default",
             ),
             ([], ": must list at least one value; received []"),
             ([1, True], ": values must be of one type; received [1, true]"),
@@ -417,9 +412,7 @@ scalars = st.one_of(st.booleans(), st.integers(-1000, 1000), finite, st.text(max
 ranges = st.tuples(st.integers(1, 50), st.integers(51, 99), st.sampled_from(["linear", "log"])).map(
     lambda drawn: {"min": drawn[0], "max": drawn[1], "step": 2, "sampling": drawn[2]}
 )
-choices = st.one_of(
-    st.lists(st.integers(), min_size=1, unique=True), st.lists(st.text(), min_size=1, unique=True)
-)
+choices = st.one_of(st.lists(st.integers(), min_size=1, unique=True), st.lists(st.text(), min_size=1, unique=True))
 spaces = st.dictionaries(st.text(min_size=1, max_size=12), st.one_of(scalars, ranges, choices), max_size=3)
 json_values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
@@ -560,8 +553,7 @@ class TestCheckPlugins:
         ) == [
             "dataset.image_sise: unknown key 'image_sise'. Did you mean 'image_size'? "
             "The data set 'digits' takes split",
-            "model.options.weight: unknown key 'weight'. Did you mean 'weights'? "
-            "The model 'small' takes weights",
+            "model.options.weight: unknown key 'weight'. Did you mean 'weights'? The model 'small' takes weights",
             "tuner.factr: unknown key 'factr'. Did you mean 'factor'? The tuner 'random' takes factor",
             "tuner.seed: unknown key 'seed'. The tuner 'random' takes factor",
         ]

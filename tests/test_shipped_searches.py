@@ -42,9 +42,7 @@ def test_the_default_point_is_trial_1_and_a_target_is_set(name: str) -> None:
         ("flowers_xception", 12, 128, 192, 0.95),
     ],
 )
-def test_the_published_settings(
-    name: str, epochs: int, batch_size: int, image_size: int | None, target: float
-) -> None:
+def test_the_published_settings(name: str, epochs: int, batch_size: int, image_size: int | None, target: float) -> None:
     definition = load_definition(name)
     assert definition.training.epochs == epochs
     assert definition.training.batch_size_per_replica == batch_size
@@ -97,9 +95,7 @@ def _allows(override: Any, value: Any) -> bool:
         ("flowers_xception", "schedule", {"learning_rate": 4e-4, "ramp_epochs": 5, "decay": 0.8}),
     ],
 )
-def test_the_narrowed_ranges_hold_the_published_point(
-    name: str, table: str, published: dict[str, Any]
-) -> None:
+def test_the_narrowed_ranges_hold_the_published_point(name: str, table: str, published: dict[str, Any]) -> None:
     definition: Definition = load_definition(name)
     space = getattr(definition, table).space
     for key, values in published.items():

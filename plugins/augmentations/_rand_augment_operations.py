@@ -29,8 +29,7 @@ def apply_random_operations(images: tf.Tensor, strength: float, seeds: SeedStrea
     group_signs = tf.dynamic_partition(signs, chosen, len(OPERATIONS))
     places = tf.dynamic_partition(tf.range(batch[0]), chosen, len(OPERATIONS))
     changed = [
-        operation(group, strength, sign)
-        for operation, group, sign in zip(OPERATIONS, groups, group_signs, strict=True)
+        operation(group, strength, sign) for operation, group, sign in zip(OPERATIONS, groups, group_signs, strict=True)
     ]
     return tf.clip_by_value(tf.dynamic_stitch(places, changed), 0.0, 1.0)
 

@@ -103,9 +103,7 @@ def _padding(point: _Point, block: int, conv: int) -> str:
     return "valid" if is_last else "same"
 
 
-def _require_size(
-    x: keras.KerasTensor, size: int, operation: str, block: int, image_shape: tuple[int, ...]
-) -> None:
+def _require_size(x: keras.KerasTensor, size: int, operation: str, block: int, image_shape: tuple[int, ...]) -> None:
     """Refuses an operation whose window is larger than the feature map."""
     height, width = x.shape[1:3]
     if min(height, width) < size:
@@ -116,9 +114,7 @@ def _require_size(
         )
 
 
-def _block(
-    x: keras.KerasTensor, point: _Point, block: int, image_shape: tuple[int, ...]
-) -> keras.KerasTensor:
+def _block(x: keras.KerasTensor, point: _Point, block: int, image_shape: tuple[int, ...]) -> keras.KerasTensor:
     """Convolutions, pooling and dropout; halves height and width."""
     import keras
 
@@ -154,9 +150,7 @@ def _head(x: keras.KerasTensor, point: _Point, num_classes: int) -> keras.KerasT
     return keras.layers.Dense(num_classes, activation="softmax", dtype="float32")(x)
 
 
-def build(
-    hp: keras_tuner.HyperParameters, image_shape: tuple[int, int, int], num_classes: int
-) -> keras.Model:
+def build(hp: keras_tuner.HyperParameters, image_shape: tuple[int, int, int], num_classes: int) -> keras.Model:
     """Builds the network that `hp` stands at.
 
     Args:

@@ -80,8 +80,7 @@ def _declare(hp: keras_tuner.HyperParameters) -> _Point:
         stem_filters=stem_filters,
         stem_kernel=stem_kernel,
         stages=tuple(
-            _stage(fire_modules, expand, ratio, filters)
-            for fire_modules, expand, ratio in stages[: pools + 1]
+            _stage(fire_modules, expand, ratio, filters) for fire_modules, expand, ratio in stages[: pools + 1]
         ),
         momentum=momentum if batch_norm else None,
         bypass=bypass,
@@ -183,9 +182,7 @@ def _fire(x: keras.KerasTensor, stage: _Stage, momentum: float | None, bypass: s
     import keras
 
     squeezed = _conv(x, stage.squeeze, 1, momentum)
-    expanded = keras.layers.Concatenate()(
-        [_conv(squeezed, stage.expand // 2, kernel, momentum) for kernel in (1, 3)]
-    )
+    expanded = keras.layers.Concatenate()([_conv(squeezed, stage.expand // 2, kernel, momentum) for kernel in (1, 3)])
     if bypass == "none":
         return expanded
     if x.shape[-1] == stage.expand:
@@ -195,9 +192,7 @@ def _fire(x: keras.KerasTensor, stage: _Stage, momentum: float | None, bypass: s
     return keras.layers.Add()([keras.layers.Conv2D(stage.expand, 1)(x), expanded])
 
 
-def build(
-    hp: keras_tuner.HyperParameters, image_shape: tuple[int, int, int], num_classes: int
-) -> keras.Model:
+def build(hp: keras_tuner.HyperParameters, image_shape: tuple[int, int, int], num_classes: int) -> keras.Model:
     """Builds the network that `hp` stands at.
 
     Args:

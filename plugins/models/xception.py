@@ -137,9 +137,7 @@ class _Scratch:
             x = relu("relu")(self._separable(x, filters))
         return x
 
-    def _downsampling(
-        self, x: keras.KerasTensor, filters: tuple[int, int], *, leading_relu: bool
-    ) -> keras.KerasTensor:
+    def _downsampling(self, x: keras.KerasTensor, filters: tuple[int, int], *, leading_relu: bool) -> keras.KerasTensor:
         """Two convolutions and a pool of stride 2, beside a strided 1x1 convolution."""
         import keras
 
@@ -166,18 +164,14 @@ class _Scratch:
         """A full convolution and batch normalisation."""
         import keras
 
-        x = keras.layers.Conv2D(
-            self._scaled(filters), kernel, strides=strides, padding=padding, use_bias=False
-        )(x)
+        x = keras.layers.Conv2D(self._scaled(filters), kernel, strides=strides, padding=padding, use_bias=False)(x)
         return keras.layers.BatchNormalization()(x)
 
     def _scaled(self, filters: int) -> int:
         return max(8, 8 * round(filters * self.width / 8))
 
 
-def build(
-    hp: keras_tuner.HyperParameters, image_shape: tuple[int, int, int], num_classes: int
-) -> keras.Model:
+def build(hp: keras_tuner.HyperParameters, image_shape: tuple[int, int, int], num_classes: int) -> keras.Model:
     """Builds the network that `hp` stands at, without pretrained weights.
 
     Args:
@@ -229,9 +223,7 @@ def initialize(model: keras.Model, options: Mapping[str, Any]) -> None:
     """
     weights = options.get("weights", "none")
     if not isinstance(weights, str | os.PathLike) or not os.fspath(weights):
-        raise UsageError(
-            f"xception: weights must be 'none', 'imagenet' or the path of a file; received {weights!r}"
-        )
+        raise UsageError(f"xception: weights must be 'none', 'imagenet' or the path of a file; received {weights!r}")
     if weights == "none":
         return
     features = _features(model, weights)
@@ -280,8 +272,7 @@ def _load_file(features: keras.Model, path: Path) -> None:
             features.load_weights(path)
     except (ValueError, OSError, KeyError, UserWarning) as error:
         raise workbench.DataError(
-            f"xception: {str(path)!r} is no weights file of keras.applications.Xception(include_top=False): "
-            f"{error}"
+            f"xception: {str(path)!r} is no weights file of keras.applications.Xception(include_top=False): {error}"
         ) from error
 
 

@@ -24,9 +24,7 @@ class RampExponential(keras.optimizers.schedules.LearningRateSchedule):
         steps_per_epoch: at least 1.
     """
 
-    def __init__(
-        self, peak: float, start: float, floor: float, decay: float, ramp_epochs: int, steps_per_epoch: int
-    ):
+    def __init__(self, peak: float, start: float, floor: float, decay: float, ramp_epochs: int, steps_per_epoch: int):
         self.peak = peak
         self.start = start
         self.floor = floor

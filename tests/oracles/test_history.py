@@ -79,9 +79,7 @@ def test_a_proposal_becomes_a_trial_and_a_record():
     running = Record(trial_id="0001", values=proposal.values, epochs=5, outcome=Outcome.RUNNING)
     assert oracle.records() == [running]
     finish(oracle, trial, 0.3, 0.8, 0.6)
-    completed = Record(
-        trial_id="0001", values=proposal.values, epochs=5, outcome=Outcome.COMPLETED, score=0.8
-    )
+    completed = Record(trial_id="0001", values=proposal.values, epochs=5, outcome=Outcome.COMPLETED, score=0.8)
     assert oracle.records() == [completed]
 
 

@@ -23,9 +23,7 @@ def test_refuses_what_is_not_a_number_in_range(value):
 
 
 def test_an_unknown_option_is_named_with_those_there_are_and_a_near_one():
-    with pytest.raises(
-        ValueError, match=r"has no option 'fator'; it takes factor, size\. Did you mean 'factor'"
-    ):
+    with pytest.raises(ValueError, match=r"has no option 'fator'; it takes factor, size\. Did you mean 'factor'"):
         check_names({"fator": 3}, ["size", "factor"], "hyperband")
     with pytest.raises(ValueError, match="it takes no options"):
         check_names({"x": 3}, [], "random")

@@ -103,9 +103,7 @@ def test_shears_move_rows_and_columns_in_proportion():
     assert np.argmax(run(operations.shear_y, image, 1.0, -1.0)[0, :, 10, 0]) == 13
 
 
-@pytest.mark.parametrize(
-    "operation", [operations.color, operations.identity], ids=lambda operation: operation.__name__
-)
+@pytest.mark.parametrize("operation", [operations.color, operations.identity], ids=lambda operation: operation.__name__)
 def test_leaves_one_channel_images_alone(levels, operation):
     grey = levels[..., :1]
     np.testing.assert_allclose(run(operation, grey, 0.7), grey, atol=1e-3)
@@ -129,9 +127,7 @@ def test_each_image_gets_one_of_fourteen_operations_and_keeps_its_place(levels):
     count = 700
     seed = tf.constant([1, 2])
     changed = operations.apply_random_operations(tf.repeat(images, count, axis=0), 0.3, SeedStream(seed))
-    drawn = [
-        min(candidates, key=lambda key: np.abs(candidates[key] - image).max())[0] for image in changed.numpy()
-    ]
+    drawn = [min(candidates, key=lambda key: np.abs(candidates[key] - image).max())[0] for image in changed.numpy()]
     counts = [drawn.count(operation.__name__) for operation in operations.OPERATIONS]
     assert min(counts) >= 25
     assert max(counts) <= 80

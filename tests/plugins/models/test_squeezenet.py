@@ -104,9 +104,7 @@ def test_squeeze_is_always_smaller_than_expand(expand, ratio):
 
 
 def test_odd_expand_filters_are_refused():
-    with pytest.raises(
-        ValueError, match=r"expand filters must be even .* received 31 \(filters = 'per_stage'\)"
-    ):
+    with pytest.raises(ValueError, match=r"expand filters must be even .* received 31 \(filters = 'per_stage'\)"):
         build(**{"stage_2/expand": 31})
 
 

@@ -198,9 +198,7 @@ def test_weights_of_another_network_are_refused(published, small, tmp_path):
     path = tmp_path / "small.weights.h5"
     small.save_weights(path)
 
-    with pytest.raises(
-        DataError, match=r"small\.weights\.h5' is no weights file of keras\.applications\.Xception"
-    ):
+    with pytest.raises(DataError, match=r"small\.weights\.h5' is no weights file of keras\.applications\.Xception"):
         MODEL.initialize(published, {"weights": str(path)})
 
 
@@ -212,9 +210,7 @@ def test_weights_with_a_model_from_scratch_are_refused(small, weights):
 
 @pytest.mark.parametrize("weights", [3, None, "", True])
 def test_weights_that_are_no_text_are_refused(small, weights):
-    with pytest.raises(
-        UsageError, match=r"weights must be 'none', 'imagenet' or the path of a file; received"
-    ):
+    with pytest.raises(UsageError, match=r"weights must be 'none', 'imagenet' or the path of a file; received"):
         MODEL.initialize(small, {"weights": weights})
 
 
@@ -261,9 +257,7 @@ def test_failed_download_of_imagenet_weights_is_explained(tmp_path):
     # Port 9 refuses connections: no network, whatever the machine has.
     offline = {"KERAS_HOME": str(tmp_path), "https_proxy": "http://127.0.0.1:9", "no_proxy": ""}
 
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **offline}
-    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **offline})
 
     assert run.returncode == 1
     assert "DataError: xception: weights = 'imagenet' could not be downloaded" in run.stderr
