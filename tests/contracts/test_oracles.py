@@ -8,14 +8,15 @@ import sys
 import keras_tuner
 import numpy as np
 import pytest
-from workbench_plugins.oracles import bayesian, grid, hyperband, random
+from workbench_plugins.oracles import asha, bayesian, evolution, grid, hyperband, random
 
 from workbench.oracles.history import HistoryOracle
-from workbench.oracles.protocol import MultiFidelityProposer, Outcome, Proposal, Record
+from workbench.oracles.protocol import MultiFidelityProposer, Outcome, Proposal, Record, Verdict
 from workbench.oracles.sampling import active_values, enumerate_points, levels_of, point_key
 
-COMPONENTS = {c.name: c for module in (random, grid, bayesian, hyperband) for c in module.workbench_oracles()}
-OPTIONS = {"bayesian": {"num_initial_points": 4}}
+MODULES = (random, grid, bayesian, evolution, hyperband, asha)
+COMPONENTS = {c.name: c for module in MODULES for c in module.workbench_oracles()}
+OPTIONS = {"bayesian": {"num_initial_points": 4}, "evolution": {"population": 4, "sample": 2}}
 
 
 @pytest.fixture(params=sorted(COMPONENTS))
@@ -111,8 +112,7 @@ def test_is_pure(name, proposer):
     space, records = conditional_space(), history(name)
     before = copy.deepcopy(records), space.get_config()
     answers = [
-        proposer.propose(space, records, np.random.default_rng(3), direction="max", max_epochs=9)
-        for _ in range(2)
+        proposer.propose(space, records, np.random.default_rng(3), direction="max", max_epochs=9) for _ in range(2)
     ]
     assert answers[0] == answers[1]
     assert (records, space.get_config()) == before
@@ -171,7 +171,8 @@ def test_a_finite_space_gives_every_point_once_and_ends(name, proposer):
     keys = [point_key(record.values) for record in oracle.records()]
     assert len(keys) == 16
     assert set(keys) == {point_key(point) for point in enumerate_points(space)}
-    assert oracle.stop_reason == ("plan done" if name == "hyperband" else "space exhausted")
+    is_plan = COMPONENTS[name].multi_fidelity
+    assert oracle.stop_reason == ("plan done" if is_plan else "space exhausted")
 
 
 def test_four_pending_proposals_are_distinct(name, proposer):
@@ -199,7 +200,7 @@ def test_an_enqueued_point_is_the_first_and_is_not_repeated(name, proposer):
     run(oracle, 20)
     first = oracle.records()[0]
     assert first.values == {**enqueued, "net/bias": True, "net/bypass": False}
-    place = (0, 0, 1) if name == "hyperband" else (None, None, 9)
+    place = (0, 0, 1) if COMPONENTS[name].multi_fidelity else (None, None, 9)
     assert (first.bracket, first.rung, first.epochs) == place
     new = [record for record in oracle.records() if record.rung in (None, 0)]
     assert sum(point_key(record.values) == point_key(first.values) for record in new) == 1
@@ -223,6 +224,48 @@ def test_a_failed_history_does_not_end_the_search(name, proposer):
     answer = proposer.propose(small_space(), records, rng, direction="max", max_epochs=9)
     assert isinstance(answer, Proposal)
     assert point_key(answer.values) not in {point_key(record.values) for record in records}
+
+
+def rejected(values):
+    return Record(trial_id="", values=values, epochs=0, outcome=Outcome.REJECTED)
+
+
+def test_a_rejected_point_is_not_proposed_again(name, proposer):
+    space = small_space()
+    points = list(enumerate_points(space))
+    left = points.pop(9)
+    rng = np.random.default_rng(0)
+    answer = proposer.propose(space, [rejected(p) for p in points], rng, direction="max", max_epochs=1)
+    assert answer.values == left
+    everything = [rejected(p) for p in [*points, left]]
+    assert proposer.propose(space, everything, rng, direction="max", max_epochs=1) is Verdict.EXHAUSTED
+
+
+@pytest.mark.parametrize("outcome", [Outcome.COMPLETED, Outcome.RUNNING])
+def test_rejected_points_change_nothing_else(name, proposer, outcome):
+    """The answer is the same wherever rejected points that would not be proposed anyway are in the history."""
+    space = conditional_space()
+    records = [r for r in history(name, 30) if r.outcome in (outcome, Outcome.COMPLETED)]
+    others = [rejected(active_values(space, {"net/kind": "fire", "rate": 0.1 - i / 1000})) for i in range(20)]
+    answers = [
+        proposer.propose(space, with_them, np.random.default_rng(7), direction="min", max_epochs=9)
+        for with_them in (records, [*others, *records], [*records, *others])
+    ]
+    assert isinstance(answers[0], Proposal)
+    assert answers[1:] == answers[:1] * 2
+
+
+def test_admit_is_asked_and_the_search_goes_on(name, proposer):
+    oracle = make(proposer, max_trials=12)
+    oracle.admit = lambda values: values["rate"] < 1e-2
+    run(oracle, 40, workers=2)
+    records = oracle.records()
+    refused = [r for r in records if r.outcome is Outcome.REJECTED]
+    trained = [r for r in records if r.outcome is not Outcome.REJECTED]
+    assert refused
+    assert all(r.values["rate"] >= 1e-2 for r in refused)
+    assert all(r.values["rate"] < 1e-2 for r in trained)
+    assert len({r.trial_id for r in trained if r.outcome is not Outcome.FAILED}) == 12
 
 
 def test_plugins_import_no_deep_learning_library():
