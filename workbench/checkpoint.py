@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.errors import StudyError
+from workbench.errors import StorageError, StudyError
 from workbench.journal import write_atomically
 
 if TYPE_CHECKING:
@@ -59,8 +59,15 @@ def assign_variables(variables: Sequence[Any], values: Sequence[np.ndarray], whe
 
 
 def save_arrays(path: Path, arrays: Sequence[np.ndarray]) -> None:
-    """Writes arrays to one uncompressed .npz file, atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Writes arrays to one uncompressed .npz file, atomically.
+
+    Raises:
+        StorageError: the disk is full or fails.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(path.parent, error) from error
     buffer = io.BytesIO()
     np.savez(buffer, *arrays)
     write_atomically(path, buffer.getbuffer())

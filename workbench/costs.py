@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -78,3 +80,41 @@ def _layer_flops(layer: Any, inputs: tuple[int, ...], output: tuple[int, ...]) -
     if isinstance(layer, keras.layers.Dense):
         return int(places * output[-1] * (2 * inputs[-1] + int(layer.use_bias)))
     return None
+
+
+def model_mib(model: keras.Model) -> float:
+    """The weights in memory, in MiB, at the variables' own precision."""
+    return float(sum(math.prod(weight.shape) * _bytes_of(weight.dtype) for weight in model.weights) / 2**20)
+
+
+def _bytes_of(dtype: str) -> int:
+    digits = "".join(character for character in str(dtype) if character.isdigit())
+    return max(1, int(digits or 8) // 8)
+
+
+def graph_hash(model: keras.Model) -> str:
+    """A hash of the network's structure: layers, their settings and connections, whatever their names.
+
+    Two settings that give the same network (one of them has a hyperparameter without effect) have equal hashes.
+    """
+    config = model.get_config()
+    order: dict[str, str] = {}
+    canonical = json.dumps(_anonymous(config, order), sort_keys=True, default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+
+
+def _anonymous(part: Any, order: dict[str, str]) -> Any:
+    """The configuration with names replaced by their order of appearance, and without what building left in it."""
+    if isinstance(part, dict):
+        kept = {}
+        for key, value in part.items():
+            if key == "build_config":
+                continue
+            if key == "name" and isinstance(value, str):
+                kept[key] = order.setdefault(value, f"#{len(order)}")
+            else:
+                kept[key] = _anonymous(value, order)
+        return kept
+    if isinstance(part, list | tuple):
+        return [_anonymous(item, order) for item in part]
+    return order.get(part, part) if isinstance(part, str) else part

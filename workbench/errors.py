@@ -18,7 +18,9 @@
     │       └── JournalError        a journal that cannot be read
     └── WorkError                   exit code 1: the work was begun and failed
         ├── TrialError              one execution failed; has a `kind`
-        └── WorkerDiedError         the worker process ended without an answer
+        ├── WorkerDiedError         the worker process ended without an answer
+        ├── TimeLimitError          an execution took longer than it may
+        └── StorageError            a journal or checkpoint could not be written
 
 A message says the constraint, the value received, where it stood, and what to do.
 """
@@ -130,6 +132,29 @@ class TrialError(WorkError):
 
 class WorkerDiedError(WorkError):
     """The worker process ended without an answer (killed, or out of memory)."""
+
+
+class TimeLimitError(WorkError):
+    """An execution took longer than `budget.max_trial_seconds` allows, and was ended."""
+
+
+class StorageError(WorkError):
+    """A journal or checkpoint could not be written: the disk is full, or gone.
+
+    Args:
+        path: what was to be written.
+        error: what the operating system said.
+    """
+
+    def __init__(self, path: object, error: OSError | str):
+        self.path, self.reason = str(path), str(getattr(error, "strerror", None) or error)
+        super().__init__(
+            f"{self.path}: cannot be written ({self.reason}). Nothing that was finished is lost: make room, then the "
+            "same command continues"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.reason)
 
 
 def near_names(name: str, known: Iterable[str], *, lead: str = " Did you mean ") -> str:

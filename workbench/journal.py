@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from workbench.errors import JournalError
+from workbench.errors import JournalError, StorageError
 
 Event = dict[str, Any]
 """One line: `event` names what happened, the other keys depend on it."""
@@ -94,7 +94,7 @@ class Journal:
         """Writes one event and syncs it to the disk; any thread may call.
 
         Raises:
-            OSError: the disk is full or fails; what was written of the line is taken back.
+            StorageError: the disk is full or fails; what was written of the line is taken back.
         """
         record: Event = {"event": event, **fields}
         line = json.dumps(record, separators=(",", ":"), default=_plain).encode() + b"\n"
@@ -105,11 +105,11 @@ class Journal:
                 while written < len(line):
                     written += os.write(self._file, line[written:])
                 os.fsync(self._file)
-            except OSError:
+            except OSError as error:
                 # The line may be half on the disk (a full one): the next append must not be glued to it.
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._file, size)
-                raise
+                raise StorageError(self.path, error) from error
             self.events.append(record)
         return record
 
@@ -138,7 +138,11 @@ def _plain(value: Any) -> Any:
 
 
 def write_atomically(path: Path, data: bytes | memoryview) -> None:
-    """Replaces a file as a whole: written aside, synced, renamed; a crash leaves the old file or the new one."""
+    """Replaces a file as a whole: written aside, synced, renamed; a crash leaves the old file or the new one.
+
+    Raises:
+        StorageError: the disk is full or fails; the old file is as it was.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with aside.open("wb") as file:
@@ -146,8 +150,11 @@ def write_atomically(path: Path, data: bytes | memoryview) -> None:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise StorageError(path, error) from error
         raise
     sync_folder(path.parent)
 

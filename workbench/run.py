@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.constraints import FIGURES
 from workbench.definition import Definition
 from workbench.devices import DeviceChoice, Kind, choose_device
 from workbench.directory import StudyDirectory, now, process_facts
 from workbench.display import Display, Outlook, SilentDisplay
 from workbench.engine import make_engine
 from workbench.engine.protocol import Engine, Job, Preparation
-from workbench.errors import StudyChangedError, WorkError
+from workbench.errors import DefinitionError, StudyChangedError, TrialError, WorkError, near_names
 from workbench.log import StudyLog
 from workbench.oracles.protocol import Proposer, Value
 from workbench.quiet import quiet_stderr
@@ -136,6 +137,8 @@ def run_plan(
         from workbench.tuner import StudyContext, StudyTuner, remove_stray_files
 
     definition = plan.definition
+    if not place.journal.exists():
+        _rehearse(plan, preparation, engines[0])
     with place.begin(definition) as journal:
         log = StudyLog(journal)
         _begin_session(plan, place, log, device, len(engines), preparation, registry)
@@ -214,6 +217,24 @@ def _begin_session(
         log.append("space", **space)
 
 
+def _rehearse(plan: Plan, preparation: Preparation, engine: Engine) -> None:
+    """Looks at a new study's default point before anything is trained: a wrong objective or data shows in seconds.
+
+    Raises:
+        DefinitionError: the objective's metric is none that training reports.
+        DataError: there is nothing to validate with.
+    """
+    try:
+        metrics = engine.rehearse(preparation.space["values"])
+    except TrialError:
+        # The trial will fail with this reason, and others may not.
+        return
+    if plan.metric not in metrics:
+        hint = near_names(plan.metric, metrics)
+        problem = f"objective.metric: must be one of {', '.join(metrics)}; received {plan.metric!r}.{hint}"
+        raise DefinitionError([problem.rstrip(".")], where="definition")
+
+
 def _outlook(plan: Plan, place: StudyDirectory, log: StudyLog) -> Outlook:
     budget, objective = plan.definition.budget, plan.definition.objective
     scores = [record.score for record in log.history.records if record.score is not None]
@@ -281,17 +302,32 @@ def _check_unchanged(place: StudyDirectory, old: Mapping[str, Any], new: Mapping
 
 def _tell_end(reason: str, log: StudyLog, display: Display) -> None:
     rejections = log.history.rejections
-    if rejections:
-        display.message(f"{len(rejections)} points were outside the constraints and not trained.")
+    twins = sum(event["reason"].startswith("the same network") for event in rejections)
+    if len(rejections) > twins:
+        display.message(f"{len(rejections) - twins} proposed points were outside the constraints and not trained.")
+    if twins:
+        display.message(f"{twins} proposed points gave the same network as an earlier trial and were not trained.")
     if reason == "constraints" and not log.history.trials:
-        sizes = sorted(int(event["parameters"]) for event in rejections)
-        flops = sorted(int(event["flops"]) for event in rejections)
+        raise WorkError(_nothing_feasible(rejections))
+    if reason == "max_same_failures":
+        failed = [trial for trial in log.history.trials.values() if trial.status is Status.FAILED]
         raise WorkError(
-            f"no point of the search space was inside the constraints in {len(rejections)} draws: they had "
-            f"{sizes[0]:,} to {sizes[-1]:,} parameters and {flops[0]:,} to {flops[-1]:,} FLOPs. "
-            "Widen [constraints] or the space"
+            f"the last trials all failed in the same way ({failed[-1].error}); the search stopped. Mend the cause and "
+            "run the same command again, or allow more with --set budget.max_same_failures=N"
         )
     display.message(f"The search ended: {_REASONS.get(reason, reason)}.")
+
+
+def _nothing_feasible(rejections: Sequence[Mapping[str, Any]]) -> str:
+    ranges = []
+    for name in FIGURES:
+        values = sorted(event[name] for event in rejections if event[name] is not None)
+        if values:
+            ranges.append(f"{name} {values[0]:,.6g} to {values[-1]:,.6g}")
+    return (
+        f"no point of the search space was inside the constraints in {len(rejections)} draws, the last one because "
+        f"{rejections[-1]['reason']}; they had {', '.join(ranges)}. Widen [constraints] or the space"
+    )
 
 
 _REASONS: Mapping[str, str] = {

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from workbench.hypermodel import Network
     from workbench.oracles.protocol import Direction, Value
 
-Emit = Callable[[dict[str, Any]], None]
-"""Takes an event for the driver."""
+Emit = Callable[[dict[str, Any]], str | None]
+"""Takes an event for the driver; its answer to an `epoch` event is why to end the execution here, or None."""
 
 CHECKPOINT_SECONDS = 15.0
 """A checkpoint is written at an epoch's end if at least this long has passed since the last one."""
@@ -103,10 +103,11 @@ def train(network: Network, data: PreparedData, task: Task, settings: Settings, 
     """Runs one execution and returns the model, with the weights of its last epoch.
 
     Emits an `epoch` event for each epoch, `step` events for live progress, and a `checkpoint` event for each
-    checkpoint file written (always one at the last epoch).
+    checkpoint file written (always one at the last epoch). The answer to an `epoch` event may end it there.
 
     Raises:
         TrialError: the loss stopped being finite.
+        StorageError: a checkpoint could not be written.
         DataError: the batch is larger than the training split.
     """
     batch_size = settings.global_batch_size
@@ -188,7 +189,7 @@ class _Recorder(keras.callbacks.Callback):  # type: ignore[misc]
         metrics = {name: float(value) for name, value in (logs or {}).items()}
         number = epoch + 1
         step_ms = 1000 * self._train_seconds / self._steps
-        self._emit(
+        stop = self._emit(
             {
                 "event": "epoch",
                 **self._identity(),
@@ -210,8 +211,10 @@ class _Recorder(keras.callbacks.Callback):  # type: ignore[misc]
             self.model.stop_training = True
             return
         self._keep_best(metrics.get(self._task.metric))
+        if stop:
+            self.model.stop_training = True
         due = time.monotonic() - self._checkpoint_at >= CHECKPOINT_SECONDS
-        if self._task.checkpoint_dir is not None and (due or number == self._task.last_epoch):
+        if self._task.checkpoint_dir is not None and (due or stop or number == self._task.last_epoch):
             self._write_checkpoint(number)
 
     def _identity(self) -> dict[str, Any]:

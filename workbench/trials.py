@@ -92,6 +92,7 @@ class Trial:
     rung: int | None = None
     parameters: int | None = None
     flops: int | None = None
+    graph: str | None = None
     device: str | None = None
     replicas: int | None = None
     error: str | None = None
@@ -229,6 +230,7 @@ def _on_proposal(history: History, event: Event) -> None:
     trial = history.trials.get(trial_id)
     if trial is None:
         trial = Trial(trial_id, dict(event["values"]), int(event["epochs"]), str(event["at"]))
+        trial.graph = event.get("graph")
         history.trials[trial_id] = trial
     trial.status = Status.RUNNING
     trial.target_epochs = int(event["epochs"])

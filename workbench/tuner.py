@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import keras_tuner
 from keras_tuner.engine.base_tuner import BaseTuner
 
-from workbench.constraints import gate
+from workbench.constraints import Gate
 from workbench.directory import StudyDirectory, now
-from workbench.errors import TrialError, WorkerDiedError
+from workbench.errors import TimeLimitError, TrialError, WorkerDiedError
+from workbench.stopping import Stop, StopKind, StoppingRules
 from workbench.training import Task
 from workbench.trials import Status, Trial
 
@@ -31,6 +32,9 @@ MAX_DEATHS = 3
 """A worker that dies so often in a row without a new checkpoint fails the trial."""
 
 IDLE_SECONDS = 1.0
+
+GRACE, GRACE_SECONDS = 1.5, 60.0
+"""A worker that says nothing is ended after this multiple of what is left of `max_trial_seconds`, and this long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +81,11 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         self._trial_ended = threading.Condition()
         self._errors: list[BaseException] = []
         self._own = threading.local()
+        self._failures_in_a_row: list[str] = []
+        self._rules = StoppingRules(context.definition, context.metric, context.definition.objective.direction)
+        self._gate = Gate(context.definition, self._cost, context.log)
+        oracle.admit = self._gate.admit
         self.stop_reason = ""
-        oracle.admit = gate(context.definition.constraints, self._cost, context.log)
         path = context.directory.path
         super().__init__(oracle, directory=str(path.parent), project_name=path.name)
 
@@ -139,10 +146,12 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
 
     def _cost(self, values: Mapping[str, Value]) -> Cost:
         """What a point costs, found out by the calling thread's engine."""
+        engine: Engine = self._own.engine
+        measure = self._context.definition.constraints.max_seconds_per_epoch is not None
         for _ in range(MAX_DEATHS - 1):
             with contextlib.suppress(WorkerDiedError):
-                return self._own.engine.cost(values)  # type: ignore[no-any-return]
-        return self._own.engine.cost(values)  # type: ignore[no-any-return]
+                return engine.cost(values, measure=measure)
+        return engine.cost(values, measure=measure)
 
     def _wake(self) -> None:
         with self._trial_ended:
@@ -151,19 +160,21 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
     def _is_over(self) -> bool:
         history = self._context.log.history
         budget, objective = self._context.definition.budget, self._context.definition.objective
-        if budget.max_hours is not None and history.seconds / len(self._engines) >= 3600 * budget.max_hours:
+        if len(self._failures_in_a_row) >= budget.max_same_failures:
+            self.stop_reason = "max_same_failures"
+        elif budget.max_hours is not None and history.seconds / len(self._engines) >= 3600 * budget.max_hours:
             self.stop_reason = "max_hours"
         elif objective.stop_at_target and objective.target is not None:
             sign = 1 if objective.direction == "max" else -1
             scores = [record.score for record in history.records if record.score is not None]
             if any(sign * score >= sign * objective.target for score in scores):
                 self.stop_reason = "target reached"
-        return self.stop_reason in ("max_hours", "target reached")
+        return bool(self.stop_reason)
 
     def run_trial(self, trial: keras_tuner.engine.trial.Trial, engine: Engine) -> None:
         """Trains one proposal, through as many worker processes as that takes, and files what came of it."""
         context = self._context
-        log, objective = context.log, context.definition.objective
+        log = context.log
         proposal, trial_id = self.oracle.proposals[trial.trial_id]
         epochs = proposal.epochs or context.definition.training.epochs
         if trial.trial_id not in self.oracle.resumed:
@@ -174,28 +185,43 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
                 epochs=epochs,
                 bracket=proposal.bracket,
                 rung=proposal.rung,
+                graph=self._gate.graph_of(proposal.values),
                 at=now(),
             )
         state = log.history.trials[trial_id]
-        done = state.row(context.metric, objective.direction)["epochs"]
+        done = max((epoch for item in state.executions.values() for epoch in item.epochs), default=0)
         context.display.trial_started(trial_id, epochs, done)
-        result: dict[str, Any] = {"trial_id": trial_id, "status": str(Status.COMPLETED), "score": None}
-        try:
-            for execution in range(1, context.definition.training.executions + 1):
-                self._run_execution(state, execution, epochs, engine)
-        except TrialError as error:
-            result |= {"status": str(Status.FAILED), "error": str(error), "kind": error.kind}
-        else:
-            result["score"] = state.score(context.metric, objective.direction)
-            if result["score"] is None:
-                result |= {
-                    "status": str(Status.FAILED),
-                    "error": f"no epoch gave a finite {context.metric}",
-                    "kind": "no_score",
-                }
-        log.append("result", **result, at=now())
+        result = self._train(state, epochs, engine)
+        log.append("result", trial_id=trial_id, **result, at=now())
+        self._count_failure(result)
         self._report(trial, result, state)
         self._prune(state)
+
+    def _train(self, state: Trial, epochs: int, engine: Engine) -> dict[str, Any]:
+        """Runs the trial's executions; the result as the journal has it: status, score, error, kind."""
+        context = self._context
+        result: dict[str, Any] = {"status": str(Status.COMPLETED), "score": None, "error": None, "kind": None}
+        try:
+            for execution in range(1, context.definition.training.executions + 1):
+                stop = self._run_execution(state, execution, epochs, engine)
+                if stop is not None and stop.kind is StopKind.CUT:
+                    result |= {"status": str(Status.STOPPED), "error": stop.reason}
+                    break
+        except TrialError as error:
+            return result | {"status": str(Status.FAILED), "error": str(error), "kind": error.kind}
+        result["score"] = state.score(context.metric, context.definition.objective.direction)
+        if result["score"] is None:
+            reason = result["error"] or f"no epoch gave a finite {context.metric}"
+            return result | {"status": str(Status.FAILED), "error": reason, "kind": "no_score"}
+        return result
+
+    def _count_failure(self, result: Mapping[str, Any]) -> None:
+        """Remembers how many trials in a row failed in the same way, since this process began."""
+        row = self._failures_in_a_row
+        if row and result["kind"] != row[-1]:
+            row.clear()
+        if result["kind"] is not None:
+            row.append(result["kind"])
 
     def _report(self, trial: keras_tuner.engine.trial.Trial, result: dict[str, Any], state: Trial) -> None:
         context = self._context
@@ -204,11 +230,12 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
             trial.status, trial.message = "FAILED", result["error"]
         else:
             self.oracle.update_trial(trial.trial_id, {context.metric: result["score"]}, step=row["best_epoch"])
-            trial.status = "COMPLETED"
+            trial.status = result["status"].upper()
         context.display.trial_finished(row)
         context.on_trial_finished(row)
 
-    def _run_execution(self, state: Trial, execution: int, epochs: int, engine: Engine) -> None:
+    def _run_execution(self, state: Trial, execution: int, epochs: int, engine: Engine) -> Stop | None:
+        """Trains until the last epoch, or until a rule ends it early; the rule's word if one did."""
         context = self._context
         deaths, reached = 0, -1
         while True:
@@ -216,7 +243,10 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
             task = self._task(state, execution, epochs, seed)
             from_epoch = task.first_epoch - 1
             if from_epoch >= epochs:
-                return
+                return None
+            stop = self._stop_of(state, execution) if from_epoch else None
+            if stop is not None:
+                return stop
             context.log.append(
                 "attempt",
                 trial_id=state.trial_id,
@@ -228,7 +258,7 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
                 at=now(),
             )
             try:
-                engine.execute(task, self._receive)
+                engine.execute(task, self._receive, max_seconds=self._hard_limit(state))
             except WorkerDiedError as error:
                 if self._stopping.is_set():
                     raise
@@ -239,8 +269,21 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
                     text = f"{error}; {deaths} times in a row at epoch {from_epoch + 1}"
                     raise TrialError(text, "worker_died") from error
                 context.display.message(f"trial {state.trial_id}: {error}. A new worker goes on with it.")
+            except TimeLimitError as error:
+                return Stop(StopKind.CUT, f"max_trial_seconds: {error}; the worker did not answer")
             else:
-                return
+                return self._stop_of(state, execution)
+
+    def _stop_of(self, state: Trial, execution: int) -> Stop | None:
+        return self._rules.check(state, execution, self._context.log.history.trials.values())
+
+    def _hard_limit(self, state: Trial) -> float | None:
+        """When to give a silent worker up: well after the rules would have ended the trial."""
+        limit = self._context.definition.budget.max_trial_seconds
+        if limit is None:
+            return None
+        spent = sum(event["seconds"] for item in state.executions.values() for event in item.epochs.values())
+        return GRACE * max(0.0, limit - float(spent)) + GRACE_SECONDS
 
     def _task(self, state: Trial, execution: int, epochs: int, seed: int) -> Task:
         folder = self._context.directory.checkpoint_dir(state.trial_id)
@@ -265,18 +308,22 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
             split=self._context.split,
         )
 
-    def _receive(self, event: dict[str, Any]) -> None:
-        """Takes an event of a running execution."""
+    def _receive(self, event: dict[str, Any]) -> str | None:
+        """Takes an event of a running execution; answers an epoch with why to end it there, or None."""
         name = event.pop("event")
         display = self._context.display
         if name == "step":
             display.step(event["trial_id"], event["step"], event["steps"])
-            return
+            return None
         self._context.log.append(name, **event)
         if name == "epoch":
             display.epoch(event)
-        elif name == "checkpoint":
+            state = self._context.log.history.trials[event["trial_id"]]
+            stop = self._stop_of(state, event["execution"])
+            return stop.reason if stop is not None else None
+        if name == "checkpoint":
             self._drop_files(event["trial_id"], event["execution"], {event["file"], event["best_file"]})
+        return None
 
     def _drop_files(self, trial_id: str, execution: int, keep: set[str | None]) -> None:
         """Removes an execution's checkpoint files but for those named, once the journal names the newer ones."""

@@ -154,7 +154,10 @@ def _as_text(frame: pd.DataFrame, format_name: str) -> str:
     if format_name == "csv":
         return frame.to_csv(index=False)
     if format_name == "json":
-        return json.dumps(json.loads(frame.to_json(orient="records", date_format="iso", double_precision=15)), indent=1) + "\n"
+        return (
+            json.dumps(json.loads(frame.to_json(orient="records", date_format="iso", double_precision=15)), indent=1)
+            + "\n"
+        )
     if format_name == "html":
         return frame.to_html(index=False, na_rep="") + "\n"
     if format_name == "markdown":
@@ -246,9 +249,7 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
         is_right = bool(right) and right[position]
         # Only the last column, with the longest text, is wrapped on a narrow terminal.
         is_last = position == len(header) - 1
-        table.add_column(
-            Text(name), justify="right" if is_right else "left", overflow="fold", no_wrap=not is_last
-        )
+        table.add_column(Text(name), justify="right" if is_right else "left", overflow="fold", no_wrap=not is_last)
     for row in rows:
         table.add_row(*(Text(str(value)) for value in row))
     console.print(table)

@@ -92,6 +92,33 @@ class ComponentTable(_NamedTable):
     space: Space = Field(default_factory=dict)
 
 
+class EarlyStoppingTable(Table):
+    """When an execution has learnt what it can: it ends early, and its trial counts as completed.
+
+    Attributes:
+        patience: epochs without a better objective.
+        min_delta: what counts as better.
+    """
+
+    patience: Count
+    min_delta: Annotated[float, Field(ge=0)] = 0.0
+
+
+class MedianRuleTable(Table):
+    """When a trial is worse than the others were: it is stopped (Vizier, KDD 2017).
+
+    At the end of an epoch, the trial's best objective so far is compared with the median of the running averages
+    that other trials had at that epoch.
+
+    Attributes:
+        min_epochs: the first epoch at which the rule looks.
+        min_trials: how many others must have got there.
+    """
+
+    min_epochs: Count = 3
+    min_trials: Count = 5
+
+
 class TrainingTable(Table):
     """How a trial is trained.
 
@@ -101,6 +128,8 @@ class TrainingTable(Table):
         precision: what to compute in; "auto" decides by the device.
         executions: trainings of each trial, with different seeds; their scores are averaged.
         keep_checkpoints: how many of the best trials keep their weights.
+        early_stopping: ends executions that no longer improve; None for never.
+        median_rule: stops trials that are worse than others were; None for never.
         space: overrides of training's own hyperparameters.
     """
 
@@ -109,6 +138,8 @@ class TrainingTable(Table):
     precision: Literal["auto", "float32", "mixed_bfloat16", "mixed_float16"] = "auto"
     executions: Count = 1
     keep_checkpoints: Count = 3
+    early_stopping: EarlyStoppingTable | None = None
+    median_rule: MedianRuleTable | None = None
     space: Space = Field(default_factory=dict)
 
 
@@ -120,11 +151,15 @@ class BudgetTable(Table):
             20 where neither is given.
         max_hours: wall time of the search.
         max_failures: failed trials after which the search gives up.
+        max_same_failures: failures of one kind in a row after which it gives up.
+        max_trial_seconds: training time of a trial, after which it is stopped; None for no limit.
     """
 
     max_trials: Count | None = None
     max_hours: Annotated[float, Field(gt=0)] | None = None
     max_failures: Annotated[int, Field(ge=0)] = 10
+    max_same_failures: Count = 3
+    max_trial_seconds: Annotated[float, Field(gt=0)] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -140,11 +175,16 @@ class ConstraintsTable(Table):
     Attributes:
         min_parameters, max_parameters: of all parameters, both included.
         max_flops: forward pass of one image, a multiply-add is 2.
+        max_model_mib: of the weights in memory, in MiB.
+        max_seconds_per_epoch: on the device at hand, from some measured steps of each proposed point; a
+            point's measurement is noisy, so a search with it is not exactly repeatable.
     """
 
     max_parameters: Count | None = None
     min_parameters: Count | None = None
     max_flops: Count | None = None
+    max_model_mib: Annotated[float, Field(gt=0)] | None = None
+    max_seconds_per_epoch: Annotated[float, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> ConstraintsTable:

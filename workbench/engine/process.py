@@ -8,13 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.engine.protocol import Cost, Emit, Job, Preparation
-from workbench.errors import WorkerDiedError
+from workbench.engine.protocol import QUESTIONS, Cost, Emit, Job, Preparation
+from workbench.errors import TimeLimitError, WorkerDiedError
 
 if TYPE_CHECKING:
     from workbench.oracles.protocol import Value
@@ -25,7 +26,7 @@ EXECUTIONS_PER_WORKER = 50
 
 
 def _ignore(event: dict[str, Any]) -> None:
-    pass
+    return None
 
 
 class WorkerEngine:
@@ -93,19 +94,25 @@ class WorkerEngine:
         self._prepared = True
         return preparation
 
-    def cost(self, values: Mapping[str, Value]) -> Cost:
+    def cost(self, values: Mapping[str, Value], *, measure: bool = False) -> Cost:
         """See `Engine.cost`."""
         self._fresh()
-        cost: Cost = self._call("cost", dict(values))
+        cost: Cost = self._call("cost", dict(values), measure)
         return cost
 
-    def execute(self, task: Task, emit: Emit) -> None:
+    def rehearse(self, values: Mapping[str, Value]) -> list[str]:
+        """See `Engine.rehearse`."""
+        self._fresh()
+        metrics: list[str] = self._call("rehearse", dict(values))
+        return metrics
+
+    def execute(self, task: Task, emit: Emit, *, max_seconds: float | None = None) -> None:
         """See `Engine.execute`."""
         if self._executions >= EXECUTIONS_PER_WORKER:
             self.close()
         self._fresh()
         self._executions += 1
-        self._call("execute", task, emit=emit)
+        self._call("execute", task, emit=emit, max_seconds=max_seconds)
 
     def evaluate(self, values: Mapping[str, Value], weights: str, split: str) -> dict[str, float]:
         """See `Engine.evaluate`."""
@@ -148,27 +155,36 @@ class WorkerEngine:
         except (BrokenPipeError, ConnectionError) as error:
             raise self._died() from error
 
-    def _call(self, method: str, *arguments: Any, emit: Emit = _ignore) -> Any:
+    def _call(self, method: str, *arguments: Any, emit: Emit = _ignore, max_seconds: float | None = None) -> Any:
         if self._is_opening:
             self._is_opening = False
             self._answer(_ignore)
         self._send(method, *arguments)
-        return self._answer(emit)
+        return self._answer(emit, max_seconds)
 
-    def _answer(self, emit: Emit) -> Any:
+    def _answer(self, emit: Emit, max_seconds: float | None = None) -> Any:
+        end = time.monotonic() + max_seconds if max_seconds is not None else None
         while True:
-            if self._connection is None:
+            connection = self._connection
+            if connection is None:
                 raise WorkerDiedError("the worker process is gone")
             try:
-                kind, content = self._connection.recv()
+                if end is not None and not connection.poll(max(0.0, end - time.monotonic())):
+                    self.close()
+                    raise TimeLimitError(f"no end after {max_seconds:.0f} s")
+                kind, content = connection.recv()
+                if kind == "event":
+                    is_question = content["event"] in QUESTIONS
+                    answer = emit(content)
+                    if is_question:
+                        connection.send(answer)
             except (EOFError, ConnectionError) as error:
                 raise self._died() from error
             if kind == "event":
-                emit(content)
-            elif kind == "error":
+                continue
+            if kind == "error":
                 raise content
-            else:
-                return content
+            return content
 
     def _died(self) -> WorkerDiedError:
         code: int | None = None

@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from workbench.oracles.protocol import Value
     from workbench.training import Task
 
-Emit = Callable[[dict[str, Any]], None]
+Emit = Callable[[dict[str, Any]], str | None]
+"""Takes an event; the answer to an `epoch` event is why to end the execution there, or None."""
+
+
+QUESTIONS = ("epoch",)
+"""Events whose answer the session waits for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +59,21 @@ class Preparation:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a point costs before it is trained."""
+    """What a point costs before it is trained.
+
+    Attributes:
+        parameters: all of them.
+        flops: forward pass of one image, a multiply-add is 2.
+        model_mib: of the weights in memory, in MiB.
+        graph: hash of the network's structure, equal for settings that give the same network.
+        seconds_per_epoch: from measured training steps; None if that was not asked for.
+    """
 
     parameters: int
     flops: int
+    model_mib: float
+    graph: str
+    seconds_per_epoch: float | None = None
 
 
 class Engine(Protocol):
@@ -67,15 +83,30 @@ class Engine(Protocol):
         """Loads plugins and data, explores the search space; emits `decode` events for progress."""
         ...
 
-    def cost(self, values: Mapping[str, Value]) -> Cost:
-        """Builds a point without training it."""
+    def cost(self, values: Mapping[str, Value], *, measure: bool = False) -> Cost:
+        """Builds a point without training it; measures some training steps if asked to."""
         ...
 
-    def execute(self, task: Task, emit: Emit) -> None:
+    def rehearse(self, values: Mapping[str, Value]) -> list[str]:
+        """Runs one small batch through pipeline, augmentation, network, loss and optimizer.
+
+        Returns:
+            The metrics that training will report.
+        """
+        ...
+
+    def execute(self, task: Task, emit: Emit, *, max_seconds: float | None = None) -> None:
         """Trains one execution; see `workbench.training.train` for the events.
+
+        Args:
+            task: what to train.
+            emit: takes the events.
+            max_seconds: after so long without an end the process is ended; an engine without a process of its
+                own leaves that to the answers of `emit`.
 
         Raises:
             TrialError: the execution failed.
+            TimeLimitError: it took longer than `max_seconds`.
             WorkerDiedError: the process that trained it is gone.
         """
         ...

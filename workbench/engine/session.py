@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 
 from workbench.checkpoint import assign_variables, load_arrays
-from workbench.costs import count_flops
+from workbench.costs import count_flops, graph_hash, model_mib
 from workbench.data import PreparedData, evaluation_dataset, prepare, steps_per_epoch
 from workbench.definition import Definition, definition_from_dict
 from workbench.engine.protocol import Cost, Emit, Job, Preparation
@@ -25,6 +25,7 @@ from workbench.errors import TrialError, WorkbenchError
 from workbench.hypermodel import ClassifierHyperModel, Network, overrides_of
 from workbench.modelfile import save_model
 from workbench.registry import Registry
+from workbench.rehearsal import measure_epoch, rehearse
 from workbench.space import SearchSpace, explore
 from workbench.training import Settings, Task, compile_network, train
 
@@ -49,6 +50,10 @@ class Session:
 
     def prepare(self, emit: Emit) -> Preparation:
         """Loads the data, decoding it if that was not done before, and explores the search space."""
+
+        def tell(done: int, total: int | None) -> None:
+            emit({"event": "decode", "done": done, "total": total})
+
         keras.config.set_dtype_policy(self._precision)
         table = self._definition.dataset
         data_dir = self._job.data_dir
@@ -59,7 +64,7 @@ class Session:
             options=table.options,
             limit=table.limit,
             split_seed=table.split_seed,
-            progress=lambda done, total: emit({"event": "decode", "done": done, "total": total}),
+            progress=tell,
         )
         facts = self._data.facts
         batch_size = self._definition.training.batch_size_per_replica * self._replicas
@@ -82,14 +87,25 @@ class Session:
             versions={name: importlib.metadata.version(name) for name in _VERSIONED},
         )
 
-    def cost(self, values: Mapping[str, Value]) -> Cost:
+    def cost(self, values: Mapping[str, Value], measure: bool = False) -> Cost:
         """Builds a point and counts; see `Engine.cost`."""
         with _as_trial_error():
             network = self._build(values)
             flops, _ = count_flops(network.model)
-            return Cost(parameters=network.model.count_params(), flops=flops)
+            return Cost(
+                parameters=network.model.count_params(),
+                flops=flops,
+                model_mib=model_mib(network.model),
+                graph=graph_hash(network.model),
+                seconds_per_epoch=measure_epoch(network, self._prepared(), self._settings()) if measure else None,
+            )
 
-    def execute(self, task: Task, emit: Emit) -> None:
+    def rehearse(self, values: Mapping[str, Value]) -> list[str]:
+        """One small batch through everything; see `Engine.rehearse`."""
+        with _as_trial_error():
+            return rehearse(self._build(values), self._prepared())
+
+    def execute(self, task: Task, emit: Emit, max_seconds: float | None = None) -> None:
         """Trains one execution; see `Engine.execute`."""
         keras.backend.clear_session()
         gc.collect()

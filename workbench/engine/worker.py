@@ -13,6 +13,7 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
+from workbench.engine.protocol import QUESTIONS
 from workbench.errors import WorkbenchError, WorkError
 
 
@@ -40,6 +41,11 @@ def _end_with_driver(lifeline_handle: int) -> None:
 def _serve(connection: Connection[Any, Any]) -> None:
     session: Any = None
     takes_events = ("prepare", "execute")
+
+    def emit(event: dict[str, Any]) -> Any:
+        connection.send(("event", event))
+        return connection.recv() if event["event"] in QUESTIONS else None
+
     while True:
         method, arguments = connection.recv()
         try:
@@ -48,7 +54,7 @@ def _serve(connection: Connection[Any, Any]) -> None:
 
                 session, result = Session(*arguments), None
             elif method in takes_events:
-                result = getattr(session, method)(*arguments, lambda event: connection.send(("event", event)))
+                result = getattr(session, method)(*arguments, emit)
             else:
                 result = getattr(session, method)(*arguments)
         except WorkbenchError as error:

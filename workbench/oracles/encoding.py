@@ -228,4 +228,5 @@ def _few_levels(hp: Any) -> list[Value] | None:
 def _reflected(positions: np.ndarray) -> np.ndarray:
     """Positions folded back into [0, 1] at its ends."""
     folded = np.abs(positions) % 2.0
-    return np.where(folded > 1.0, 2.0 - folded, folded)
+    nearest: np.ndarray = np.minimum(folded, 2.0 - folded)
+    return nearest
