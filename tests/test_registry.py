@@ -25,7 +25,7 @@ BUILT_IN = {
     ],
     "schedule": ["constant", "one_cycle", "ramp_exponential", "step_decay", "warmup_cosine"],
     "dataset": ["arrays", "cifar10", "digits", "flowers", "image_folder", "tfrecords"],
-    "oracle": ["bayesian", "grid", "hyperband", "random"],
+    "oracle": ["asha", "bayesian", "evolution", "grid", "hyperband", "random"],
 }
 
 GOOD = """
@@ -235,7 +235,7 @@ def test_unknown_names_get_near_ones():
         UnknownPluginError, match=r"no model is named 'mixup' \(that is the name of another kind: augmentation\)"
     ):
         registry.find("model", "mixup")
-    with pytest.raises(UnknownPluginError, match=r"There are: bayesian, grid, hyperband, random\."):
+    with pytest.raises(UnknownPluginError, match=r"There are: asha, bayesian, evolution, grid, .*\."):
         registry.find("oracle", "zzz")
 
 

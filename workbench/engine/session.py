@@ -21,7 +21,7 @@ from workbench.costs import count_flops, graph_hash, model_mib
 from workbench.data import PreparedData, evaluation_dataset, prepare, steps_per_epoch
 from workbench.definition import Definition, definition_from_dict
 from workbench.engine.protocol import Cost, Emit, Job, Preparation
-from workbench.errors import TrialError, WorkbenchError
+from workbench.errors import SpaceError, TrialError, WorkbenchError
 from workbench.hypermodel import ClassifierHyperModel, Network, overrides_of
 from workbench.modelfile import save_model
 from workbench.registry import Registry
@@ -76,7 +76,7 @@ class Session:
             steps_per_epoch=steps_per_epoch(self._data, batch_size),
         )
         emit({"event": "explore"})
-        space = explore(self._hypermodel.build, overrides_of(self._definition))
+        space = _explore(self._hypermodel, self._definition)
         keras.backend.clear_session()
         return Preparation(
             facts=asdict(facts),
@@ -180,6 +180,20 @@ class Session:
 
     def _scope(self) -> contextlib.AbstractContextManager[Any]:
         return self._strategy.scope() if self._strategy is not None else contextlib.nullcontext()
+
+
+def _explore(hypermodel: ClassifierHyperModel, definition: Definition) -> SearchSpace:
+    try:
+        return explore(hypermodel.build, overrides_of(definition))
+    except WorkbenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        height, width, channels = hypermodel.image_shape
+        raise SpaceError(
+            f"the default point of a search must build; that of {', '.join(definition.model.names)} does not for "
+            f"{height}x{width}x{channels} images and {hypermodel.num_classes} classes: {type(error).__name__}: {error}. "
+            "Change dataset.image_size or what [model.space] fixes, or mend the plugin"
+        ) from error
 
 
 @contextlib.contextmanager
