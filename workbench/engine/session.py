@@ -190,8 +190,9 @@ def _explore(hypermodel: ClassifierHyperModel, definition: Definition) -> Search
     except (Exception, SystemExit) as error:
         height, width, channels = hypermodel.image_shape
         raise SpaceError(
-            f"the default point of a search must build; that of {', '.join(definition.model.names)} does not for "
-            f"{height}x{width}x{channels} images and {hypermodel.num_classes} classes: {type(error).__name__}: {error}. "
+            f"the default point of a search must build; that of {', '.join(definition.model.names)} does not "
+            f"for {height}x{width}x{channels} images and {hypermodel.num_classes} classes: "
+            f"{type(error).__name__}: {error}. "
             "Change dataset.image_size or what [model.space] fixes, or mend the plugin"
         ) from error
 
