@@ -9,8 +9,11 @@ from typing import Any
 from workbench.definition import Definition, check_plugins, definition_from_dict, load_definition
 from workbench.directory import StudyDirectory
 from workbench.errors import UsageError
+from workbench.oracles.protocol import Value
+from workbench.plan import Plan
+from workbench.points import find_study, read_point
 from workbench.registry import Registry
-from workbench.run import Plan, Request, held, prepared_engines, run_plan
+from workbench.run import Request, held, prepared_engines, run_plan
 from workbench.seeds import execution_seed
 from workbench.study import Study, open_study
 
@@ -53,6 +56,8 @@ def search(
     sets: Sequence[str] = (),
     options: Mapping[str, tuple[str, Any]] | None = None,
     workers: int = 1,
+    enqueue: Sequence[str] = (),
+    warm_start: Sequence[str | Path] = (),
     request: Request | None = None,
     **how: Any,
 ) -> Study:
@@ -65,6 +70,8 @@ def search(
         sets: changes of the definition, `KEY=VALUE`.
         options: changes by key path, see `workbench.definition.load_definition`.
         workers: how many trials run at once, each in a process of its own.
+        enqueue: points to run first, after the default one: files or "STUDY:TRIAL", see `workbench.train`.
+        warm_start: studies (paths, or names in `directory`) whose results the tuner learns from.
         request, how: a `workbench.run.Request`, or its fields as keyword arguments: data_dir, device, inline,
             plugin_files, plugins_dirs, display.
 
@@ -82,10 +89,18 @@ def search(
     check_plugins(definition, registry, where)
     place = study_directory(directory, study, source)
     oracle = registry.find("oracle", definition.tuner.name)
+    points = [values for values, _ in (read_point(point, directory) for point in enqueue) if values is not None]
+
+    def enqueued(default: Mapping[str, Value]) -> list[Mapping[str, Value]] | None:
+        if not points and place.journal.exists():
+            return None
+        return [*([default] if definition.tuner.enqueue_default else []), *points]
+
     plan = Plan(
         definition=definition,
         proposer=oracle.create(definition.tuner.options),
-        enqueue=lambda default: [default] if definition.tuner.enqueue_default else [],
+        enqueue=enqueued,
+        warm_start=[find_study(str(name), directory) for name in warm_start],
         can_promote=oracle.multi_fidelity,
         seed_of=lambda trial_id, execution: execution_seed(definition.seed, trial_id, execution),
         metric=definition.objective.metric,

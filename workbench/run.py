@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 from workbench.constraints import FIGURES
 from workbench.definition import Definition
 from workbench.devices import DeviceChoice, Kind, choose_device
-from workbench.directory import StudyDirectory, now, process_facts
+from workbench.directory import StudyDirectory, now
 from workbench.display import Display, Outlook, SilentDisplay
 from workbench.engine import make_engine
 from workbench.engine.protocol import Engine, Job, Preparation
-from workbench.errors import DefinitionError, StudyChangedError, TrialError, WorkError, near_names
+from workbench.errors import DefinitionError, TrialError, WorkError, near_names
 from workbench.log import StudyLog
-from workbench.oracles.protocol import Proposer, Value
+from workbench.plan import Plan, begin_session
+from workbench.points import as_records
 from workbench.quiet import quiet_stderr
 from workbench.registry import Registry
+from workbench.store import CheckpointStore
 from workbench.trials import Status
 
 if TYPE_CHECKING:
@@ -59,29 +61,6 @@ class Request:
             plugins_dirs=tuple(str(Path(name).resolve()) for name in self.plugins_dirs),
             data_dir=str(Path(data_dir).resolve()) if data_dir is not None else None,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Which trials to run.
-
-    Attributes:
-        definition: what a trial is, and the budget.
-        proposer: what to propose after the enqueued points.
-        enqueue: the default point -> points to propose first, by full hyperparameter names.
-        can_promote: whether the proposer may train a trial on that has ended.
-        seed_of: (trial_id, execution) -> seed.
-        metric: the objective; a training metric where nothing validates.
-        split: what to train on.
-    """
-
-    definition: Definition
-    proposer: Proposer
-    enqueue: Callable[[Mapping[str, Value]], Sequence[Mapping[str, Value]]]
-    can_promote: bool
-    seed_of: Callable[[str, int], int]
-    metric: str
-    split: str = "train"
 
 
 @contextlib.contextmanager
@@ -134,15 +113,23 @@ def run_plan(
         KeyboardInterrupt: the study is left resumable.
     """
     with quiet_stderr():
-        from workbench.tuner import StudyContext, StudyTuner, remove_stray_files
+        from workbench.tuner import StudyContext, StudyTuner
 
     definition = plan.definition
     if not place.journal.exists():
         _rehearse(plan, preparation, engines[0])
     with place.begin(definition) as journal:
         log = StudyLog(journal)
-        _begin_session(plan, place, log, device, len(engines), preparation, registry)
-        remove_stray_files(place)
+        begin_session(plan, place, log, device, len(engines), preparation, registry)
+        store = CheckpointStore(
+            place,
+            metric=plan.metric,
+            direction=definition.objective.direction,
+            keep=definition.training.keep_checkpoints,
+            full_epochs=definition.training.epochs,
+            can_promote=plan.can_promote,
+        )
+        store.remove_strays()
         display.begin(_outlook(plan, place, log))
 
         def tell_plugins(row: dict[str, Any]) -> None:
@@ -156,7 +143,7 @@ def run_plan(
             preparation=preparation,
             display=display,
             device=device.kind,
-            can_promote=plan.can_promote,
+            store=store,
             on_trial_finished=tell_plugins,
             seed_of=plan.seed_of,
             metric=plan.metric,
@@ -173,48 +160,7 @@ def run_plan(
                 raise
         log.append("finished", at=now(), reason=tuner.stop_reason)
         _tell_end(tuner.stop_reason, log, display)
-
-
-def _begin_session(
-    plan: Plan,
-    place: StudyDirectory,
-    log: StudyLog,
-    device: DeviceChoice,
-    workers: int,
-    preparation: Preparation,
-    registry: Registry,
-) -> None:
-    space = {
-        "facts": preparation.facts,
-        "space": preparation.space,
-        "metric": plan.metric,
-        "direction": plan.definition.objective.direction,
-        "split": plan.split,
-        "enqueued": [dict(values) for values in plan.enqueue(preparation.space["values"])],
-    }
-    _check_unchanged(place, log.history.space, space)
-    log.append(
-        "session",
-        at=now(),
-        **process_facts(),
-        device=device.kind,
-        reasons=list(device.reasons),
-        replicas=preparation.replicas,
-        precision=preparation.precision,
-        workers=workers,
-        versions=preparation.versions,
-        plugins=[
-            {
-                "name": source.name,
-                "file": source.file,
-                "distribution": source.distribution,
-                "sha256": source.sha256,
-            }
-            for source in registry.sources()
-        ],
-    )
-    if not log.history.space:
-        log.append("space", **space)
+        display.message(f"Checkpoints take {store.size_mib():.1f} MiB in {place.checkpoints}.")
 
 
 def _rehearse(plan: Plan, preparation: Preparation, engine: Engine) -> None:
@@ -270,34 +216,8 @@ def _oracle(plan: Plan, log: StudyLog) -> HistoryOracle:
         max_failures=definition.budget.max_failures,
         enqueued=log.history.space["enqueued"],
         records=log.history.records,
+        earlier=as_records(log.history.space["earlier"], definition.training.epochs),
     )
-
-
-def _check_unchanged(place: StudyDirectory, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """A resumed study must have the data, the search space and the plan that it was begun with."""
-    if not old:
-        return
-    advice = "Start another study with --study NAME, or undo the change"
-    before, after = old["facts"]["fingerprint"], new["facts"]["fingerprint"]
-    if before != after:
-        raise StudyChangedError(
-            f"{place.path}: a study keeps its data; the images, labels or splits of data set "
-            f"{new['facts']['dataset']!r} are not those that it was begun with (fingerprint {before[:12]} then, "
-            f"{after[:12]} now). {advice}"
-        )
-    if old["space"] != new["space"]:
-        names = {part["config"]["name"] for part in old["space"]["space"]}
-        names ^= {part["config"]["name"] for part in new["space"]["space"]}
-        raise StudyChangedError(
-            f"{place.path}: a study keeps its search space; a plugin now declares another one "
-            f"({', '.join(sorted(names)) or 'ranges or defaults differ'}). {advice}"
-        )
-    for key in ("split", "enqueued"):
-        if old[key] != new[key]:
-            raise StudyChangedError(
-                f"{place.path}: a study keeps what it trains; it was begun with {key} {old[key]!r} and is now "
-                f"asked for {new[key]!r}. {advice}"
-            )
 
 
 def _tell_end(reason: str, log: StudyLog, display: Display) -> None:

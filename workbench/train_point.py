@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +11,11 @@ from workbench.definition import Definition, check_plugins, definition_from_dict
 from workbench.directory import now
 from workbench.errors import UsageError, WorkError
 from workbench.launch import Source, read_definition, study_directory
-from workbench.oracles.protocol import Direction, Proposal, Record, Value, Verdict
+from workbench.oracles.protocol import Direction, Proposal, Record, Verdict
+from workbench.plan import Plan
+from workbench.points import read_point
 from workbench.registry import Registry
-from workbench.run import Plan, Request, held, prepared_engines, run_plan
+from workbench.run import Request, held, prepared_engines, run_plan
 from workbench.seeds import execution_seed
 from workbench.study import Study, open_study
 from workbench.trials import Status
@@ -154,46 +154,6 @@ def _of_one_trial(definition: Definition, seeds: int) -> Definition:
     tables["budget"] = {"max_trials": 1, "max_failures": 1}
     tables.pop("constraints", None)
     return definition_from_dict(tables)
-
-
-def read_point(point: str, directory: str | Path) -> tuple[dict[str, Value] | None, dict[int, int]]:
-    """The hyperparameters that `--point` names, and the seeds of its executions where it is a stored trial.
-
-    Args:
-        point: see `train`.
-        directory: where a STUDY that is no path is looked for.
-
-    Returns:
-        Values by full name (None for the default point), and execution (from 1) -> seed.
-    """
-    if point == "default":
-        return None, {}
-    path = Path(point)
-    if path.suffix in (".toml", ".json"):
-        return _read_point_file(path), {}
-    name, colon, trial_id = point.rpartition(":")
-    if not colon:
-        raise UsageError(f"--point must be default, a .toml or .json file, or STUDY:TRIAL; received {point!r}")
-    folder = Path(name) if (Path(name) / "journal.jsonl").exists() else Path(directory) / name
-    trial = open_study(folder).trial(trial_id)
-    return dict(trial.values), {number: item.seed for number, item in trial.executions.items()}
-
-
-def _read_point_file(path: Path) -> dict[str, Value]:
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except FileNotFoundError:
-        raise UsageError(f"--point {path}: no such file") from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--point {path}: cannot be read as {path.suffix[1:].upper()} ({error})") from error
-    wrong = [key for key, value in values.items() if not isinstance(value, bool | int | float | str)]
-    if wrong:
-        raise UsageError(
-            f'--point {path}: must map full hyperparameter names to values, as in "cifar_convnet/blocks" = 2; '
-            f"{wrong[0]!r} is {type(values[wrong[0]]).__name__}"
-        )
-    return dict(values)
 
 
 def _finish(study: Study, engine: Engine, evaluate_test: bool, output: str | Path | None, request: Request) -> Trained:

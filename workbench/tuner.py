@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras_tuner
@@ -17,6 +15,7 @@ from workbench.constraints import Gate
 from workbench.directory import StudyDirectory, now
 from workbench.errors import TimeLimitError, TrialError, WorkerDiedError
 from workbench.stopping import Stop, StopKind, StoppingRules
+from workbench.store import CheckpointStore
 from workbench.training import Task
 from workbench.trials import Status, Trial
 
@@ -42,8 +41,8 @@ class StudyContext:
     """What the tuner works with, assembled by `workbench.run`.
 
     Attributes:
+        store: the study's checkpoint files.
         device: "tpu", "gpu" or "cpu", for the table of trials.
-        can_promote: whether a trial that ended may be trained on later.
         seed_of: (trial_id, execution) -> the execution's seed.
         metric: the objective; a training metric where nothing validates.
         split: what to train on.
@@ -55,7 +54,7 @@ class StudyContext:
     preparation: Preparation
     display: Display
     device: str
-    can_promote: bool
+    store: CheckpointStore
     on_trial_finished: Callable[[dict[str, Any]], None]
     seed_of: Callable[[str, int], int]
     metric: str
@@ -83,6 +82,7 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         self._own = threading.local()
         self._failures_in_a_row: list[str] = []
         self._rules = StoppingRules(context.definition, context.metric, context.definition.objective.direction)
+        self._store = context.store
         self._gate = Gate(context.definition, self._cost, context.log)
         oracle.admit = self._gate.admit
         self.stop_reason = ""
@@ -117,7 +117,7 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
                 raise
             if self._errors:
                 raise self._errors[0]
-        self._keep_best_only()
+        self._store.keep_best_only(self._context.log.history.trials)
 
     def _guarded_loop(self, engine: Engine, tuner_id: str) -> None:
         try:
@@ -195,7 +195,7 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         log.append("result", trial_id=trial_id, **result, at=now())
         self._count_failure(result)
         self._report(trial, result, state)
-        self._prune(state)
+        self._store.trial_ended(state, log.history.trials)
 
     def _train(self, state: Trial, epochs: int, engine: Engine) -> dict[str, Any]:
         """Runs the trial's executions; the result as the journal has it: status, score, error, kind."""
@@ -286,7 +286,7 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         return GRACE * max(0.0, limit - float(spent)) + GRACE_SECONDS
 
     def _task(self, state: Trial, execution: int, epochs: int, seed: int) -> Task:
-        folder = self._context.directory.checkpoint_dir(state.trial_id)
+        folder = self._store.folder(state.trial_id)
         known = state.executions.get(execution)
         checkpoint = known.checkpoint if known is not None else None
         last = folder / checkpoint["file"] if checkpoint is not None else None
@@ -322,62 +322,11 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
             stop = self._stop_of(state, event["execution"])
             return stop.reason if stop is not None else None
         if name == "checkpoint":
-            self._drop_files(event["trial_id"], event["execution"], {event["file"], event["best_file"]})
+            self._store.drop_all_but(event["trial_id"], event["execution"], {event["file"], event["best_file"]})
         return None
-
-    def _drop_files(self, trial_id: str, execution: int, keep: set[str | None]) -> None:
-        """Removes an execution's checkpoint files but for those named, once the journal names the newer ones."""
-        for path in self._context.directory.checkpoint_dir(trial_id).glob(f"execution-{execution}.*.npz"):
-            if path.name not in keep:
-                path.unlink(missing_ok=True)
-
-    def _prune(self, state: Trial) -> None:
-        """Keeps what may still be needed of a trial that ended, and weights of the best trials."""
-        full = state.target_epochs >= self._context.definition.training.epochs
-        if state.status is Status.FAILED:
-            shutil.rmtree(self._context.directory.checkpoint_dir(state.trial_id), ignore_errors=True)
-        elif full or not self._context.can_promote:
-            self._keep_weights_only(state)
-        if not self._context.can_promote:
-            self._keep_best_only()
-
-    def _keep_weights_only(self, state: Trial) -> None:
-        for number, execution in state.executions.items():
-            if execution.checkpoint is not None:
-                self._drop_files(state.trial_id, number, {execution.checkpoint["best_file"]})
-
-    def _keep_best_only(self) -> None:
-        """Removes the checkpoints of all completed trials but the best; a raised budget trains them anew."""
-        context = self._context
-        known = context.log.history.trials
-        folders = context.directory.checkpoints.glob("*/")
-        stored = [known[folder.name] for folder in sorted(folders) if folder.name in known]
-        completed = [trial for trial in stored if trial.status is Status.COMPLETED]
-        ranked = rank_trials(completed, context.metric, context.definition.objective.direction)
-        for position, trial in enumerate(ranked):
-            if position < context.definition.training.keep_checkpoints:
-                self._keep_weights_only(trial)
-            else:
-                shutil.rmtree(context.directory.checkpoint_dir(trial.trial_id), ignore_errors=True)
 
     def save(self) -> None:
         """Does nothing: the journal is the storage."""
 
     def reload(self) -> None:
         """Does nothing: the oracle is made from the journal."""
-
-
-def rank_trials(trials: Sequence[Trial], metric: str, direction: Any) -> list[Trial]:
-    """Completed trials, best first: higher rung first, then score."""
-    sign = 1 if direction == "max" else -1
-    scored = [(trial, trial.score(metric, direction)) for trial in trials]
-    known = [(trial, score) for trial, score in scored if score is not None]
-    known.sort(key=lambda pair: (-(pair[0].rung or 0), -sign * pair[1]))
-    return [trial for trial, _ in known]
-
-
-def remove_stray_files(directory: StudyDirectory) -> None:
-    """Removes temporary files that a killed process left among the checkpoints."""
-    for path in directory.checkpoints.glob("*/.*.tmp"):
-        with contextlib.suppress(OSError):
-            Path(path).unlink()

@@ -12,6 +12,18 @@ from workbench.cli.options import common_options, definition_options, load_regis
 @definition_options
 @click.option("--max-trials", type=int, metavar="N", help="Trials with a result before the search ends.")
 @click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Trials at once.")
+@click.option(
+    "--enqueue",
+    multiple=True,
+    metavar="POINT",
+    help="Run this point first: a TOML or JSON file of hyperparameters, or STUDY:TRIAL. May be given several times.",
+)
+@click.option(
+    "--warm-start",
+    multiple=True,
+    metavar="STUDY",
+    help="Let the tuner learn from this study's results, where they fit. May be given several times.",
+)
 @common_options
 def search(
     definition: str,
@@ -26,6 +38,8 @@ def search(
     quiet: bool,
     max_trials: int | None,
     workers: int,
+    enqueue: tuple[str, ...],
+    warm_start: tuple[str, ...],
     plugin_files: tuple[str, ...],
     plugins_dirs: tuple[str, ...],
 ) -> None:
@@ -53,6 +67,8 @@ def search(
                 "--seed": ("seed", seed),
             },
             workers=workers,
+            enqueue=enqueue,
+            warm_start=warm_start,
             request=Request(
                 data_dir=data_dir,
                 device=device,  # type: ignore[arg-type]

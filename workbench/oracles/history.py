@@ -61,6 +61,7 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         enqueued: points to propose first, each once and only if the history has none equal; completed from
             the space's defaults.
         records: the history to go on from, in order of proposal.
+        earlier: results of other studies that the proposer learns from; they count as no trials.
 
     Attributes:
         admit: whether a new trial with these values may be trained, everything by default; set it before the
@@ -89,6 +90,7 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         max_failures: int | None = None,
         enqueued: Sequence[Mapping[str, Value]] = (),
         records: Sequence[Record] = (),
+        earlier: Sequence[Record] = (),
     ):
         super().__init__(
             objective=keras_tuner.Objective(objective, direction),
@@ -109,6 +111,7 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         self._failures_limit = max_failures
         self._enqueued = [_complete(space, values) for values in enqueued]
         self._records = list(records)
+        self._earlier = tuple(earlier)
         self.admit: Callable[[Mapping[str, Value]], bool] = lambda values: True
         self._unfinished = [i for i, r in enumerate(self._records) if r.outcome is Outcome.RUNNING]
         self._positions: dict[str, int] = {}
@@ -178,6 +181,7 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
                         return proposer.place(values, records, max_epochs=self._max_epochs)
                     return Proposal(values=values)
         rng = np.random.default_rng(np.random.SeedSequence([self._study_seed, len(records)]))
+        records = (*self._earlier, *records)
         if isinstance(proposer, MultiFidelityProposer):
             return proposer.propose(
                 self.hyperparameters,

@@ -37,6 +37,23 @@ def active_values(space: keras_tuner.HyperParameters, values: Mapping[str, Value
     return point
 
 
+def is_point(space: keras_tuner.HyperParameters, values: Mapping[str, Value]) -> bool:
+    """Whether `values` are exactly the active hyperparameters of a point of the space, each within its range."""
+    point: dict[str, Value] = {}
+    for hp in space.space:
+        if hp.name not in point and _is_active(hp, point):
+            if hp.name not in values or not _can_take(hp, values[hp.name]):
+                return False
+            point[hp.name] = values[hp.name]
+    return len(point) == len(values)
+
+
+def _can_take(hp: Any, value: Value) -> bool:
+    if isinstance(hp, kinds.Int | kinds.Float):
+        return not isinstance(value, str) and hp.min_value <= value <= hp.max_value
+    return value in ([hp.value] if isinstance(hp, kinds.Fixed) else hp.values)
+
+
 def random_values(space: keras_tuner.HyperParameters, rng: np.random.Generator) -> dict[str, Value]:
     """A random point; each hyperparameter is drawn by its own kind's sampling (steps, logarithms)."""
     point: dict[str, Value] = {}

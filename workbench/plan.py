@@ -1,0 +1,138 @@
+"""Which trials a study runs, and how a session of it begins: what may have changed since the last one, and what not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workbench.definition import Definition
+from workbench.directory import StudyDirectory, now, process_facts
+from workbench.errors import StudyChangedError
+from workbench.log import StudyLog
+from workbench.oracles.protocol import Proposer, Value
+from workbench.points import earlier_results
+
+if TYPE_CHECKING:
+    from workbench.devices import DeviceChoice
+    from workbench.engine.protocol import Preparation
+    from workbench.registry import Registry
+    from workbench.study import Study
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which trials to run.
+
+    Attributes:
+        definition: what a trial is, and the budget.
+        proposer: what to propose after the enqueued points.
+        enqueue: the default point -> points to propose first, by full hyperparameter names; None for those
+            that the study was begun with.
+        warm_start: studies whose results the proposer learns from; none for those that it was begun with.
+        can_promote: whether the proposer may train a trial on that has ended.
+        seed_of: (trial_id, execution) -> seed.
+        metric: the objective; a training metric where nothing validates.
+        split: what to train on.
+    """
+
+    definition: Definition
+    proposer: Proposer
+    enqueue: Callable[[Mapping[str, Value]], Sequence[Mapping[str, Value]] | None]
+    can_promote: bool
+    seed_of: Callable[[str, int], int]
+    metric: str
+    split: str = "train"
+    warm_start: Sequence[Study] = ()
+
+
+def begin_session(
+    plan: Plan,
+    place: StudyDirectory,
+    log: StudyLog,
+    device: DeviceChoice,
+    workers: int,
+    preparation: Preparation,
+    registry: Registry,
+) -> None:
+    """Journals who runs the study now, on what, with which versions and plugins; and what it searches, once.
+
+    Raises:
+        StudyChangedError: the study was begun with other data, another search space or another plan.
+        StudyError: a study to learn from has another objective.
+    """
+    import keras_tuner
+
+    old = log.history.space
+    asked = plan.enqueue(preparation.space["values"])
+    earlier = earlier_results(
+        plan.warm_start,
+        keras_tuner.HyperParameters.from_config(preparation.space),
+        metric=plan.metric,
+        direction=plan.definition.objective.direction,
+        max_epochs=plan.definition.training.epochs,
+    )
+    space = {
+        "facts": preparation.facts,
+        "space": preparation.space,
+        "metric": plan.metric,
+        "direction": plan.definition.objective.direction,
+        "split": plan.split,
+        "enqueued": old.get("enqueued", []) if asked is None else [dict(values) for values in asked],
+        "earlier": earlier if plan.warm_start else old.get("earlier", []),
+    }
+    _check_unchanged(place, old, space)
+    log.append(
+        "session",
+        at=now(),
+        **process_facts(),
+        device=device.kind,
+        reasons=list(device.reasons),
+        replicas=preparation.replicas,
+        precision=preparation.precision,
+        workers=workers,
+        versions=preparation.versions,
+        plugins=[
+            {
+                "name": source.name,
+                "file": source.file,
+                "distribution": source.distribution,
+                "sha256": source.sha256,
+            }
+            for source in registry.sources()
+        ],
+    )
+    if not log.history.space:
+        log.append("space", **space)
+
+
+def _check_unchanged(place: StudyDirectory, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """A resumed study must have the data, the search space and the plan that it was begun with."""
+    if not old:
+        return
+    advice = "Start another study with --study NAME, or undo the change"
+    before, after = old["facts"]["fingerprint"], new["facts"]["fingerprint"]
+    if before != after:
+        raise StudyChangedError(
+            f"{place.path}: a study keeps its data; the images, labels or splits of data set "
+            f"{new['facts']['dataset']!r} are not those that it was begun with (fingerprint {before[:12]} then, "
+            f"{after[:12]} now). {advice}"
+        )
+    if old["space"] != new["space"]:
+        names = {part["config"]["name"] for part in old["space"]["space"]}
+        names ^= {part["config"]["name"] for part in new["space"]["space"]}
+        raise StudyChangedError(
+            f"{place.path}: a study keeps its search space; a plugin now declares another one "
+            f"({', '.join(sorted(names)) or 'ranges or defaults differ'}). {advice}"
+        )
+    for key in ("split", "enqueued", "earlier"):
+        if old[key] != new[key]:
+            raise StudyChangedError(
+                f"{place.path}: a study keeps what it trains; it was begun with {key} {_brief(old[key])} and is now "
+                f"asked for {_brief(new[key])}. {advice}"
+            )
+
+
+def _brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:300]}..."
