@@ -61,13 +61,13 @@ def begin_session(
         StudyChangedError: the study was begun with other data, another search space or another plan.
         StudyError: a study to learn from has another objective.
     """
-    import keras_tuner
+    from workbench.space import space_from_config
 
     old = log.history.space
     asked = plan.enqueue(preparation.space["values"])
     earlier = earlier_results(
         plan.warm_start,
-        keras_tuner.HyperParameters.from_config(preparation.space),
+        space_from_config(preparation.space),
         metric=plan.metric,
         direction=plan.definition.objective.direction,
         max_epochs=plan.definition.training.epochs,

@@ -200,16 +200,15 @@ def _outlook(plan: Plan, place: StudyDirectory, log: StudyLog) -> Outlook:
 
 
 def _oracle(plan: Plan, log: StudyLog) -> HistoryOracle:
-    import keras_tuner
-
     from workbench.oracles.history import HistoryOracle
+    from workbench.space import space_from_config
 
     definition = plan.definition
     return HistoryOracle(
         plan.proposer,
         objective=plan.metric,
         direction=definition.objective.direction,
-        space=keras_tuner.HyperParameters.from_config(log.history.space["space"]),
+        space=space_from_config(log.history.space["space"]),
         seed=definition.seed,
         max_epochs=definition.training.epochs,
         max_trials=definition.budget.max_trials,

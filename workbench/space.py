@@ -6,6 +6,7 @@ where an override takes hold, so a plugin need not know of them.
 
 from __future__ import annotations
 
+import copy
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -257,6 +258,11 @@ def _can_take(hp: kinds.HyperParameter, value: Value) -> bool:
     if isinstance(hp, kinds.Int | kinds.Float):
         return bool(hp.min_value <= value <= hp.max_value)
     return value in hp.values
+
+
+def space_from_config(config: Mapping[str, Any]) -> keras_tuner.HyperParameters:
+    """The space of a `HyperParameters.get_config()`, which is left as it is (Keras Tuner's own way changes it)."""
+    return keras_tuner.HyperParameters.from_config(copy.deepcopy(dict(config)))
 
 
 def describe(space: keras_tuner.HyperParameters) -> list[dict[str, Any]]:
