@@ -13,7 +13,7 @@ import workbench
 def workbench_models() -> list[workbench.Model]:
     return [
         workbench.Model(name="tiny", summary="One hidden layer", build=_build_tiny),
-        workbench.Model(name="fragile", summary="A linear model with troubles to choose from", build=_build_fragile),
+        workbench.Model(name="fragile", summary="A small model with troubles to choose from", build=_build_fragile),
     ]
 
 
@@ -34,7 +34,7 @@ def _build_fragile(hp: Any, image_shape: workbench.components.ImageShape, num_cl
     import keras
 
     trouble = hp.Choice("trouble", ["none", "raise", "nan", "exit", "kill"])
-    hp.Int("number", 1, 4)
+    number = hp.Int("number", 1, 4)
     if trouble == "raise":
         raise ValueError("this point never builds")
     if trouble == "exit":
@@ -42,6 +42,8 @@ def _build_fragile(hp: Any, image_shape: workbench.components.ImageShape, num_cl
     if trouble == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     images = keras.Input(image_shape)
-    start = keras.initializers.Constant(float("nan")) if trouble == "nan" else "zeros"
     x = keras.layers.Flatten()(images)
-    return keras.Model(images, keras.layers.Dense(num_classes, activation="softmax", kernel_initializer=start)(x))
+    x = keras.layers.Dense(number)(x)
+    if trouble == "nan":
+        x = keras.layers.Rescaling(float("nan"))(x)
+    return keras.Model(images, keras.layers.Dense(num_classes, activation="softmax")(x))
