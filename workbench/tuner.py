@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -148,10 +147,15 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         """What a point costs, found out by the calling thread's engine."""
         engine: Engine = self._own.engine
         measure = self._context.definition.constraints.max_seconds_per_epoch is not None
-        for _ in range(MAX_DEATHS - 1):
-            with contextlib.suppress(WorkerDiedError):
+        deaths = 0
+        while True:
+            try:
                 return engine.cost(values, measure=measure)
-        return engine.cost(values, measure=measure)
+            except WorkerDiedError as error:
+                deaths += 1
+                if self._stopping.is_set() or deaths >= MAX_DEATHS:
+                    raise
+                self._context.display.message(f"{error}. A new worker goes on.")
 
     def _wake(self) -> None:
         with self._trial_ended:
@@ -244,9 +248,11 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
             from_epoch = task.first_epoch - 1
             if from_epoch >= epochs:
                 return None
-            stop = self._stop_of(state, execution) if from_epoch else None
-            if stop is not None:
-                return stop
+            if from_epoch and from_epoch == max(state.executions[execution].epochs):
+                # Killed between the last epoch's checkpoint and the trial's result: the rule has its say again.
+                stop = self._stop_of(state, execution)
+                if stop is not None:
+                    return stop
             context.log.append(
                 "attempt",
                 trial_id=state.trial_id,

@@ -149,7 +149,7 @@ class BudgetTable(Table):
     Attributes:
         max_trials: distinct points with a result; None for no limit, which takes a `max_hours`.
             20 where neither is given.
-        max_hours: wall time of the search.
+        max_hours: training and validation time, checked before each trial; divided by the workers.
         max_failures: failed trials after which the search gives up.
         max_same_failures: failures of one kind in a row after which it gives up.
         max_trial_seconds: training time of a trial, after which it is stopped; None for no limit.

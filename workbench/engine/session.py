@@ -21,7 +21,7 @@ from workbench.costs import count_flops, graph_hash, model_mib
 from workbench.data import PreparedData, evaluation_dataset, prepare, steps_per_epoch
 from workbench.definition import Definition, definition_from_dict
 from workbench.engine.protocol import Cost, Emit, Job, Preparation
-from workbench.errors import SpaceError, TrialError, WorkbenchError
+from workbench.errors import SpaceError, StorageError, TrialError, WorkbenchError
 from workbench.hypermodel import ClassifierHyperModel, Network, overrides_of
 from workbench.modelfile import save_model
 from workbench.registry import Registry
@@ -102,8 +102,10 @@ class Session:
 
     def rehearse(self, values: Mapping[str, Value]) -> list[str]:
         """One small batch through everything; see `Engine.rehearse`."""
-        with _as_trial_error():
-            return rehearse(self._build(values), self._prepared())
+        with _as_trial_error(WorkbenchError):
+            network = self._build(values)
+            self._initialize(network)
+            return rehearse(network, self._prepared())
 
     def execute(self, task: Task, emit: Emit, max_seconds: float | None = None) -> None:
         """Trains one execution; see `Engine.execute`."""
@@ -122,8 +124,8 @@ class Session:
                     "uncounted_layers": uncounted,
                 }
             )
-            if network.component.initialize is not None and task.resume_from is None:
-                network.component.initialize(network.model, self._definition.model.options)
+            if task.resume_from is None:
+                self._initialize(network)
             with self._scope():
                 train(network, self._prepared(), task, self._settings(), emit)
 
@@ -159,6 +161,10 @@ class Session:
             raise WorkbenchError("prepare() must come first")
         with self._scope():
             return self._hypermodel.build(SearchSpace(overrides_of(self._definition), values))
+
+    def _initialize(self, network: Network) -> None:
+        if network.component.initialize is not None:
+            network.component.initialize(network.model, self._definition.model.options)
 
     def _prepared(self) -> PreparedData:
         if self._data is None:
@@ -198,11 +204,11 @@ def _explore(hypermodel: ClassifierHyperModel, definition: Definition) -> Search
 
 
 @contextlib.contextmanager
-def _as_trial_error() -> Iterator[None]:
-    """Failures of one point, whatever they are, as TrialError with the class's name as kind."""
+def _as_trial_error(*others: type[WorkbenchError]) -> Iterator[None]:
+    """Failures of one point as TrialError with the class's name as kind; storage and `others` are not the point's."""
     try:
         yield
-    except WorkbenchError:
+    except (TrialError, StorageError, *others):
         raise
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split()) or "no message"
