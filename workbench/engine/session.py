@@ -206,9 +206,10 @@ def _explore(hypermodel: ClassifierHyperModel, definition: Definition) -> Search
 @contextlib.contextmanager
 def _as_trial_error(*others: type[WorkbenchError]) -> Iterator[None]:
     """Failures of one point as TrialError with the class's name as kind; storage and `others` are not the point's."""
+    let_through: tuple[type[BaseException], ...] = (TrialError, StorageError, *others)
     try:
         yield
-    except (TrialError, StorageError, *others):
+    except let_through:
         raise
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split()) or "no message"
