@@ -16,6 +16,7 @@ from workbench.registry import Registry
 from workbench.run import Request, held, prepared_engines, run_plan
 from workbench.seeds import execution_seed
 from workbench.study import Study, open_study
+from workbench.trials import fold
 
 Source = str | Path | Mapping[str, Any] | Definition
 """A shipped search's name, a TOML file's path, the tables of one, or a definition."""
@@ -92,7 +93,8 @@ def search(
     points = [values for values, _ in (read_point(point, directory) for point in enqueue) if values is not None]
 
     def enqueued(default: Mapping[str, Value]) -> list[Mapping[str, Value]] | None:
-        if not points and place.journal.exists():
+        # The journal is there by now; what the study searches is not, if it is only just begun.
+        if not points and fold(place.events()).space:
             return None
         return [*([default] if definition.tuner.enqueue_default else []), *points]
 
