@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import typing
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from workbench import hookspecs
 from workbench.components import Component
@@ -65,12 +67,18 @@ def tables_of_definitions() -> list[tuple[str, set[str]]]:
         if is_table(field):
             keys = set(field.annotation.model_fields)
             found.append((headings[name], keys | {"name"} if "names" in keys else keys))
+            for key, inner in field.annotation.model_fields.items():
+                found += [(f"### `[{name}.{key}]`", set(table.model_fields)) for table in optional_tables(inner)]
     return [*found, ("## Overrides", set(Range.model_fields))]
 
 
-def is_table(field: object) -> bool:
-    annotation = getattr(field, "annotation", None)
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+def optional_tables(field: FieldInfo) -> list[type[BaseModel]]:
+    options = typing.get_args(field.annotation)
+    return [item for item in options if isinstance(item, type) and issubclass(item, BaseModel)]
+
+
+def is_table(field: FieldInfo) -> bool:
+    return isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
 
 
 @pytest.mark.parametrize(("heading", "keys"), tables_of_definitions())
