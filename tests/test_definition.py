@@ -459,7 +459,7 @@ class TestDifferences:
         "change",
         [
             {"summary": "other"},
-            {"budget": {"max_trials": 99, "max_hours": 1.5, "max_failures": 0}},
+            {"budget": {"max_trials": 99, "max_hours": 1.5, "max_failures": 1}},
             {"objective": {"target": 0.5, "stop_at_target": True}},
             {"training": {"keep_checkpoints": 1}},
         ],

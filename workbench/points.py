@@ -47,12 +47,12 @@ def _read_point_file(path: Path) -> dict[str, Value]:
         raise UsageError(f"--point {path}: no such file") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"--point {path}: cannot be read as {path.suffix[1:].upper()} ({error})") from error
+    rule = f'--point {path}: must map full hyperparameter names to values, as in "cifar_convnet/blocks" = 2'
+    if not isinstance(values, dict):
+        raise UsageError(f"{rule}; received {type(values).__name__}")
     wrong = [key for key, value in values.items() if not isinstance(value, bool | int | float | str)]
     if wrong:
-        raise UsageError(
-            f'--point {path}: must map full hyperparameter names to values, as in "cifar_convnet/blocks" = 2; '
-            f"{wrong[0]!r} is {type(values[wrong[0]]).__name__}"
-        )
+        raise UsageError(f"{rule}; {wrong[0]!r} is {type(values[wrong[0]]).__name__}")
     return dict(values)
 
 

@@ -90,6 +90,7 @@ class Registry:
     problems: list[Problem] = field(default_factory=list)
     disabled: list[PluginSource] = field(default_factory=list)
     _components: dict[str, Registered] = field(default_factory=dict)
+    _sources: list[PluginSource] = field(default_factory=list)
     _manager: pluggy.PluginManager = field(default_factory=lambda: pluggy.PluginManager(hookspecs.PROJECT))
 
     @classmethod
@@ -173,8 +174,8 @@ class Registry:
         return found
 
     def sources(self) -> list[PluginSource]:
-        """Every plugin that registered a component, once."""
-        return list(dict.fromkeys(item.source for item in self._components.values()))
+        """Every plugin that loaded, in the order of loading."""
+        return list(self._sources)
 
     def _unknown(self, name: str, kind: str | None, found: Registered | None) -> str:
         known = self.names(kind) if kind else sorted(self._components)
@@ -196,6 +197,7 @@ class Registry:
             self._drop(source)
             self.problems.append(Problem(source=source, reason=_reason(error, source)))
             return
+        self._sources.append(source)
         for component in components:
             self._register(component, source)
 

@@ -228,11 +228,12 @@ def _tell_end(reason: str, log: StudyLog, display: Display) -> None:
         display.message(f"{twins} proposed points gave the same network as an earlier trial and were not trained.")
     if reason == "constraints" and not log.history.trials:
         raise WorkError(_nothing_feasible(rejections))
-    if reason == "max_same_failures":
+    if reason in ("max_failures", "max_same_failures"):
         failed = [trial for trial in log.history.trials.values() if trial.status is Status.FAILED]
         raise WorkError(
-            f"the last trials all failed in the same way ({failed[-1].error}); the search stopped. Mend the cause and "
-            "run the same command again, or allow more with --set budget.max_same_failures=N"
+            f"the search stopped at budget.{reason}: {len(failed)} trials failed, the last one with: "
+            f"{failed[-1].error}. Mend the cause and run the same command again, or allow more with "
+            f"--set budget.{reason}=N"
         )
     display.message(f"The search ended: {_REASONS.get(reason, reason)}.")
 
@@ -251,7 +252,6 @@ def _nothing_feasible(rejections: Sequence[Mapping[str, Any]]) -> str:
 
 _REASONS: Mapping[str, str] = {
     "max_trials": "budget.max_trials reached",
-    "max_failures": "budget.max_failures reached",
     "max_hours": "budget.max_hours spent",
     "space exhausted": "every point of the space has a result",
     "plan done": "the tuner's plan is done",

@@ -151,7 +151,7 @@ def _check(seeds: int, on: str, output: str | Path | None) -> None:
 def _of_one_trial(definition: Definition, seeds: int) -> Definition:
     tables = definition.resolved()
     tables["training"]["executions"] = seeds
-    tables["budget"] = {"max_trials": 1, "max_failures": 1}
+    tables["budget"] = {"max_trials": 1}
     tables.pop("constraints", None)
     return definition_from_dict(tables)
 
@@ -159,7 +159,9 @@ def _of_one_trial(definition: Definition, seeds: int) -> Definition:
 def _finish(study: Study, engine: Engine, evaluate_test: bool, output: str | Path | None, request: Request) -> Trained:
     trial = next(iter(study.history.trials.values()))
     if trial.status is not Status.COMPLETED:
-        raise WorkError(f"{study.path}: the training {trial.status}: {trial.error}")
+        raise WorkError(
+            f"{study.path}: the training {trial.status}: {trial.error}. Mend the cause and train again with --study NAME"
+        )
     weights = study.weights(trial)
     test: dict[int, Mapping[str, float]] = {}
     if evaluate_test:

@@ -157,7 +157,7 @@ class BudgetTable(Table):
 
     max_trials: Count | None = None
     max_hours: Annotated[float, Field(gt=0)] | None = None
-    max_failures: Annotated[int, Field(ge=0)] = 10
+    max_failures: Count = 10
     max_same_failures: Count = 3
     max_trial_seconds: Annotated[float, Field(gt=0)] | None = None
 

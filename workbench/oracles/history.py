@@ -203,7 +203,8 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         known = {record.trial_id for record in self._records if record.outcome is not Outcome.REJECTED}
         trial_id = proposal.trial_id
         if trial_id is None:
-            trial_id = f"{len(known) + 1:04d}"
+            # Not the count: of two workers' proposals a killed process may have journaled the later one only.
+            trial_id = f"{max((int(name) for name in known), default=0) + 1:04d}"
         elif trial_id not in known:
             raise PluginError(
                 f"{type(self._proposer).__name__}.propose must promote a trial of its records; "
