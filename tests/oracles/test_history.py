@@ -298,3 +298,11 @@ def test_threads_share_one_oracle():
     assert len(records) == len({point_key(record.values) for record in records}) == 16
     assert {record.outcome for record in records} == {Outcome.COMPLETED}
     assert [record.trial_id for record in records] == [f"{i:04d}" for i in range(1, 17)]
+
+
+def test_a_new_trial_never_takes_the_name_of_another():
+    """Of two workers' proposals, a process that was killed may have left the later one only."""
+    later = Record(trial_id="0002", values={}, epochs=5, outcome=Outcome.COMPLETED, score=0.5)
+    oracle = make(records=[later])
+    trial = oracle.create_trial("w")
+    assert oracle.proposals[trial.trial_id][1] == "0003"
