@@ -20,6 +20,7 @@ from workbench_plugins.augmentations import (
 )
 
 from workbench import Augmentation
+from workbench.registry import Registry
 
 MODULES = (crop_flip, cutmix, flip_saturation, mixup, none, rand_augment, random_erasing)
 SHAPES = [(4, 16, 16, 3), (4, 8, 8, 1)]
@@ -27,7 +28,7 @@ SEED = (7, 11)
 
 
 def all_augmentations() -> list[Augmentation]:
-    return [each for module in MODULES for each in module.workbench_augmentations()]
+    return [item.component for item in Registry.load(environ={}).registered("augmentation")]
 
 
 @pytest.fixture(params=all_augmentations(), ids=lambda augmentation: augmentation.name)

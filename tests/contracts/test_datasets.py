@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import subprocess
 import sys
@@ -13,8 +12,10 @@ from PIL import Image
 
 import workbench
 from workbench.data.prepared import prepare
+from workbench.registry import Registry
 
-NAMES = ["arrays", "cifar10", "digits", "flowers", "image_folder", "tfrecords"]
+REGISTRY = Registry.load(environ={})
+NAMES = REGISTRY.names("dataset")
 FLOWERS = ("daisy", "dandelion", "roses", "sunflowers", "tulips")
 
 
@@ -59,7 +60,7 @@ def case(request, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     write_files(request.param, folder)
-    (component,) = importlib.import_module(f"workbench_plugins.datasets.{request.param}").workbench_datasets()
+    component = REGISTRY.find("dataset", request.param)
     return component, workbench.DatasetRequest(data_dir=folder, image_size=8)
 
 

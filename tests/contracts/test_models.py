@@ -13,6 +13,7 @@ from keras_tuner.engine import hyperparameters as kinds
 from workbench_plugins.models import cifar_convnet, squeezenet, xception
 
 from workbench import Model
+from workbench.registry import Registry
 
 MODULES = (cifar_convnet, squeezenet, xception)
 RANDOM_POINTS = {"xception": 3}
@@ -20,7 +21,7 @@ RANDOM_POINTS = {"xception": 3}
 
 
 def all_models() -> list[Model]:
-    return [model for module in MODULES for model in module.workbench_models()]
+    return [item.component for item in Registry.load(environ={}).registered("model")]
 
 
 @pytest.fixture(params=all_models(), ids=lambda model: model.name)
@@ -93,9 +94,7 @@ def test_output_stays_float32_under_mixed_precision(model):
         keras.config.set_dtype_policy("float32")
 
     assert built.output.dtype == "float32"
-    assert {layer.compute_dtype for layer in built.layers if isinstance(layer, keras.layers.Conv2D)} == {
-        "bfloat16"
-    }
+    assert {layer.compute_dtype for layer in built.layers if isinstance(layer, keras.layers.Conv2D)} == {"bfloat16"}
 
 
 def test_random_points_build_within_the_explored_space(model):

@@ -13,9 +13,10 @@ from workbench_plugins.oracles import asha, bayesian, evolution, grid, hyperband
 from workbench.oracles.history import HistoryOracle
 from workbench.oracles.protocol import MultiFidelityProposer, Outcome, Proposal, Record, Verdict
 from workbench.oracles.sampling import active_values, enumerate_points, levels_of, point_key
+from workbench.registry import Registry
 
 MODULES = (random, grid, bayesian, evolution, hyperband, asha)
-COMPONENTS = {c.name: c for module in MODULES for c in module.workbench_oracles()}
+COMPONENTS = {item.component.name: item.component for item in Registry.load(environ={}).registered("oracle")}
 OPTIONS = {"bayesian": {"num_initial_points": 4}, "evolution": {"population": 4, "sample": 2}}
 
 

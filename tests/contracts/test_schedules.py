@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from workbench_plugins.schedules import constant, one_cycle, ramp_exponential, step_decay, warmup_cosine
 
 from workbench import Schedule
+from workbench.registry import Registry
 
 MODULES = (constant, one_cycle, ramp_exponential, step_decay, warmup_cosine)
 
 
 def all_schedules() -> list[Schedule]:
-    return [each for module in MODULES for each in module.workbench_schedules()]
+    return [item.component for item in Registry.load(environ={}).registered("schedule")]
 
 
 @pytest.fixture(params=all_schedules(), ids=lambda schedule: schedule.name)
