@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ from typing import Any
 import filelock
 
 from workbench.definition import Definition, definition_from_dict, differences
-from workbench.errors import JournalError, StudyChangedError, StudyError, StudyLockedError, near_names
+from workbench.errors import JournalError, StorageError, StudyChangedError, StudyError, StudyLockedError, near_names
 from workbench.journal import Event, Journal, read_journal, write_atomically
 
 FORMAT = 1
@@ -57,6 +58,7 @@ class StudyDirectory:
         Raises:
             StudyLockedError: another process holds it.
             StudyError: the folder has files and is not a study, or cannot be made.
+            StorageError: the disk is full or fails.
         """
         self._check_is_ours()
         try:
@@ -70,6 +72,8 @@ class StudyDirectory:
                 "start another study with --study NAME"
             ) from None
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+                raise StorageError(self.path, error) from error
             raise StudyError(f"{self.path}: the study's folder cannot be written ({error})") from error
         try:
             yield

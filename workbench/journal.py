@@ -65,16 +65,21 @@ class Journal:
 
     Raises:
         JournalError: what is there cannot be read.
+        StorageError: the disk is full or fails; what was there is as it was.
     """
 
     def __init__(self, path: Path):
         self.path = path
         self.events: list[Event] = []
-        if path.exists():
-            self._drop_torn_line()
-            self.events = read_journal(path)
+        self._failure: StorageError | None = None
         self._lock = threading.Lock()
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            if path.exists():
+                self.events = read_journal(path)
+                self._drop_torn_line()
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StorageError(path, error) from error
         sync_folder(path.parent)
 
     def _drop_torn_line(self) -> None:
@@ -99,6 +104,8 @@ class Journal:
         record: Event = {"event": event, **fields}
         line = json.dumps(record, separators=(",", ":"), default=_plain).encode() + b"\n"
         with self._lock:
+            if self._failure is not None:
+                raise self._failure
             size = os.fstat(self._file).st_size
             try:
                 written = os.write(self._file, line)
@@ -107,9 +114,12 @@ class Journal:
                 os.fsync(self._file)
             except OSError as error:
                 # The line may be half on the disk (a full one): the next append must not be glued to it.
-                with contextlib.suppress(OSError):
+                failure = StorageError(self.path, error)
+                try:
                     os.ftruncate(self._file, size)
-                raise StorageError(self.path, error) from error
+                except OSError:
+                    self._failure = failure
+                raise failure from error
             self.events.append(record)
         return record
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.engine.protocol import QUESTIONS, Cost, Emit, Job, Preparation
-from workbench.errors import TimeLimitError, WorkerDiedError
+from workbench.errors import StorageError, TimeLimitError, WorkerDiedError
 
 if TYPE_CHECKING:
     from workbench.oracles.protocol import Value
@@ -57,7 +57,11 @@ class WorkerEngine:
         return self._child.pid if self._child is not None else None
 
     def start(self) -> None:
-        """Starts the child, which imports its libraries while the driver goes on."""
+        """Starts the child, which imports its libraries while the driver goes on.
+
+        Raises:
+            StorageError: its log cannot be written.
+        """
         if self._child is not None:
             return
         ours, theirs = socket.socketpair()
@@ -74,9 +78,11 @@ class WorkerEngine:
                     # The terminal's Ctrl-C is for the driver; the worker ends with it.
                     start_new_session=True,
                 )
-        except BaseException:
+        except BaseException as error:
             ours.close()
             os.close(writing)
+            if isinstance(error, OSError):
+                raise StorageError(self._log, error) from error
             raise
         finally:
             theirs.close()

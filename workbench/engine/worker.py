@@ -6,6 +6,7 @@ only the driver holds, so that even a driver killed with SIGKILL leaves no proce
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -27,8 +28,9 @@ def main(connection_handle: int, lifeline_handle: int) -> None:
         pass
     finally:
         # Not sys.exit: TensorFlow's threads may hang at interpreter shutdown.
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(0)
 
 
@@ -36,6 +38,12 @@ def _end_with_driver(lifeline_handle: int) -> None:
     while os.read(lifeline_handle, 1):
         pass
     os._exit(1)
+
+
+def _log_traceback() -> None:
+    # The log may be on the full disk that the error is about.
+    with contextlib.suppress(OSError):
+        traceback.print_exc()
 
 
 def _serve(connection: Connection[Any, Any]) -> None:
@@ -58,10 +66,10 @@ def _serve(connection: Connection[Any, Any]) -> None:
             else:
                 result = getattr(session, method)(*arguments)
         except WorkbenchError as error:
-            traceback.print_exc()
+            _log_traceback()
             connection.send(("error", error))
         except (Exception, SystemExit) as error:
-            traceback.print_exc()
+            _log_traceback()
             text = " ".join(str(error).split())
             connection.send(("error", WorkError(f"{method} failed in the worker: {type(error).__name__}: {text}")))
         else:
