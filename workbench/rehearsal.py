@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from workbench.data.pipeline import evaluation_dataset, steps_per_epoch, training_dataset
-from workbench.errors import DataError
+from workbench.errors import DataError, PluginError
 from workbench.training import Settings, compile_network, steps_per_execution
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def rehearse(network: Network, data: PreparedData) -> list[str]:
 
     Raises:
         DataError: no validation examples.
-        ValueError: the network's output has not the shape `(batch, classes)`, or is not finite.
+        PluginError: the network's output has not the shape `(batch, classes)`, or is declared as probabilities and
+            its rows do not sum to 1.
     """
     classes = len(data.facts.class_names)
     size = min(BATCH_SIZE, len(data.indices("train")))
@@ -42,14 +43,14 @@ def rehearse(network: Network, data: PreparedData) -> list[str]:
     images, labels = next(iter(batches))
     outputs = network.model(images, training=False)
     if tuple(outputs.shape) != (size, classes):
-        raise ValueError(
+        raise PluginError(
             f"a model must return (batch, classes), here {(size, classes)}; {network.component.name} returned "
             f"{tuple(outputs.shape)}"
         )
     values = keras.ops.convert_to_numpy(outputs)
     sums = values.sum(axis=-1)
     if network.component.output == "probabilities" and not np.allclose(sums, 1.0, atol=1e-2):
-        raise ValueError(
+        raise PluginError(
             f"a model whose output is declared as probabilities must return rows that sum to 1; "
             f"{network.component.name} returned sums from {sums.min():.3g} to {sums.max():.3g}. Declare "
             'output="logits", or end it with softmax'
