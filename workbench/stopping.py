@@ -46,7 +46,7 @@ class StoppingRules:
     direction: Direction
 
     def check(self, trial: Trial, number: int, others: Iterable[Trial]) -> Stop | None:
-        """Whether an execution should end after its last journaled epoch.
+        """Whether an execution should end after its last journaled epoch; one that is trained in full just ends.
 
         Args:
             trial: being trained.
@@ -54,9 +54,12 @@ class StoppingRules:
             others: the study's trials.
         """
         execution = trial.executions[number]
-        return self._time(trial) or self._patience(execution) or self._median(trial, execution, others)
+        if max(execution.epochs, default=0) >= trial.target_epochs:
+            return None
+        return self.check_time(trial) or self._patience(execution) or self._median(trial, execution, others)
 
-    def _time(self, trial: Trial) -> Stop | None:
+    def check_time(self, trial: Trial) -> Stop | None:
+        """Whether a trial has used up `max_trial_seconds`, so that no further epoch or execution should begin."""
         limit = self.definition.budget.max_trial_seconds
         if limit is None:
             return None

@@ -153,8 +153,10 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
                 return engine.cost(values, measure=measure)
             except WorkerDiedError as error:
                 deaths += 1
-                if self._stopping.is_set() or deaths >= MAX_DEATHS:
+                if self._stopping.is_set():
                     raise
+                if deaths >= MAX_DEATHS:
+                    raise TrialError(str(error), "worker_died") from error
                 self._context.display.message(f"{error}. A new worker goes on.")
 
     def _wake(self) -> None:
@@ -207,7 +209,8 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         result: dict[str, Any] = {"status": str(Status.COMPLETED), "score": None, "error": None, "kind": None}
         try:
             for execution in range(1, context.definition.training.executions + 1):
-                stop = self._run_execution(state, execution, epochs, engine)
+                stop = self._rules.check_time(state) if execution > 1 and execution not in state.executions else None
+                stop = stop or self._run_execution(state, execution, epochs, engine)
                 if stop is not None and stop.kind is StopKind.CUT:
                     result |= {"status": str(Status.STOPPED), "error": stop.reason}
                     break
@@ -281,7 +284,7 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
                 return self._stop_of(state, execution)
 
     def _stop_of(self, state: Trial, execution: int) -> Stop | None:
-        return self._rules.check(state, execution, self._context.log.history.trials.values())
+        return self._rules.check(state, execution, list(self._context.log.history.trials.values()))
 
     def _hard_limit(self, state: Trial) -> float | None:
         """When to give a silent worker up: well after the rules would have ended the trial."""
