@@ -66,7 +66,7 @@ class CheckpointStore:
         """Removes the files of all ended trials but the best; a raised budget trains a promoted one anew."""
         folders = sorted(self._directory.checkpoints.glob("*/"))
         stored = [trials[folder.name] for folder in folders if folder.name in trials]
-        ended = [trial for trial in stored if trial.status in (Status.COMPLETED, Status.STOPPED)]
+        ended = [trial for trial in stored if trial.status is not Status.RUNNING]
         completed = [trial for trial in ended if trial.status is Status.COMPLETED]
         best = rank_trials(completed, self._metric, self._direction)[: self._keep]
         for trial in ended:
