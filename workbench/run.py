@@ -17,7 +17,7 @@ from workbench.directory import StudyDirectory, now
 from workbench.display import Display, Outlook, SilentDisplay
 from workbench.engine import make_engine
 from workbench.engine.protocol import Engine, Job, Preparation
-from workbench.errors import DefinitionError, TrialError, WorkError, near_names
+from workbench.errors import DefinitionError, TrialError, WorkerDiedError, WorkError, near_names
 from workbench.log import StudyLog
 from workbench.plan import Plan, begin_session
 from workbench.points import as_records
@@ -172,7 +172,7 @@ def _rehearse(plan: Plan, preparation: Preparation, engine: Engine) -> None:
     """
     try:
         metrics = engine.rehearse(preparation.space["values"])
-    except TrialError:
+    except (TrialError, WorkerDiedError):
         # The trial will fail with this reason, and others may not.
         return
     if plan.metric not in metrics:
@@ -226,7 +226,7 @@ def _tell_end(reason: str, log: StudyLog, display: Display) -> None:
         display.message(f"{len(rejections) - twins} proposed points were outside the constraints and not trained.")
     if twins:
         display.message(f"{twins} proposed points gave the same network as an earlier trial and were not trained.")
-    if reason == "constraints" and not log.history.trials:
+    if len(rejections) > twins and not log.history.trials:
         raise WorkError(_nothing_feasible(rejections))
     if reason in ("max_failures", "max_same_failures"):
         failed = [trial for trial in log.history.trials.values() if trial.status is Status.FAILED]
