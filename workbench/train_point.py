@@ -160,7 +160,8 @@ def _finish(study: Study, engine: Engine, evaluate_test: bool, output: str | Pat
     trial = next(iter(study.history.trials.values()))
     if trial.status is not Status.COMPLETED:
         raise WorkError(
-            f"{study.path}: the training {trial.status}: {trial.error}. Mend the cause and train again with --study NAME"
+            f"{study.path}: the training {trial.status}: {trial.error}. Mend the cause and train again with "
+            "--study NAME"
         )
     weights = study.weights(trial)
     test: dict[int, Mapping[str, float]] = {}
