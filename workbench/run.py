@@ -253,6 +253,7 @@ def _nothing_feasible(rejections: Sequence[Mapping[str, Any]]) -> str:
 _REASONS: Mapping[str, str] = {
     "max_trials": "budget.max_trials reached",
     "max_hours": "budget.max_hours spent",
+    "max_epochs": "budget.max_epochs spent",
     "space exhausted": "every point of the space has a result",
     "plan done": "the tuner's plan is done",
     "target reached": "the target is reached",

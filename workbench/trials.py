@@ -200,7 +200,13 @@ class History:
         if handle is not None:
             handle(self, event)
 
+    @property
+    def epochs(self) -> int:
+        """Epochs trained so far, discarded attempts included."""
+        return self._epochs
+
     _seconds: float = 0.0
+    _epochs: int = 0
     _open_records: dict[str, int] = field(default_factory=dict)
 
 
@@ -269,6 +275,7 @@ def _on_epoch(history: History, event: Event) -> None:
     execution = history.trials[event["trial_id"]].executions[int(event["execution"])]
     execution.epochs[int(event["epoch"])] = event
     history._seconds += float(event["seconds"])
+    history._epochs += 1
 
 
 def _on_checkpoint(history: History, event: Event) -> None:

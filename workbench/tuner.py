@@ -170,6 +170,8 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
             self.stop_reason = "max_same_failures"
         elif budget.max_hours is not None and history.seconds / len(self._engines) >= 3600 * budget.max_hours:
             self.stop_reason = "max_hours"
+        elif budget.max_epochs is not None and history.epochs >= budget.max_epochs:
+            self.stop_reason = "max_epochs"
         elif objective.stop_at_target and objective.target is not None:
             sign = 1 if objective.direction == "max" else -1
             scores = [record.score for record in history.records if record.score is not None]

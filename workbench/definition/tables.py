@@ -150,6 +150,7 @@ class BudgetTable(Table):
         max_trials: distinct points with a result; None for no limit, which takes a `max_hours`.
             20 where neither is given.
         max_hours: training and validation time, checked before each trial; divided by the workers.
+        max_epochs: epochs of training over all trials, checked before each one; None for no limit.
         max_failures: failed trials after which the search gives up.
         max_same_failures: failures of one kind in a row after which it gives up.
         max_trial_seconds: training time of a trial, after which it is stopped; None for no limit.
@@ -157,6 +158,7 @@ class BudgetTable(Table):
 
     max_trials: Count | None = None
     max_hours: Annotated[float, Field(gt=0)] | None = None
+    max_epochs: Count | None = None
     max_failures: Count = 10
     max_same_failures: Count = 3
     max_trial_seconds: Annotated[float, Field(gt=0)] | None = None
