@@ -89,7 +89,7 @@ def main() -> None:
     whole = pd.concat(tables)
     if arguments.output:
         whole.to_csv(arguments.output, index=False)
-    steps = [step for step in range(9, arguments.epochs + 1, 9)]
+    steps = list(range(9, arguments.epochs + 1, 9))
     wide = whole[whole["epochs_spent"].isin(steps)].pivot(index="epochs_spent", columns="tuner", values="best")
     print(wide[list(TUNERS)].round(4).to_string())
     print(json.dumps(summary))

@@ -115,8 +115,9 @@ def test_threads_append_whole_lines(tmp_path):
 
 
 FULL_DISK = """
-import errno, resource, signal, sys
+import resource, signal, sys
 from pathlib import Path
+from workbench.errors import StorageError
 from workbench.journal import Journal
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -127,8 +128,8 @@ with Journal(path) as journal:
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
     try:
         journal.append("second", text="longer than the room that is left")
-    except OSError as error:
-        assert error.errno == errno.EFBIG, error
+    except StorageError as error:
+        assert "cannot be written (File too large)" in str(error), error
     else:
         sys.exit("no error")
     assert [event["event"] for event in journal.events] == ["first"]

@@ -155,7 +155,6 @@ def test_points_outside_the_constraints_are_never_trained(search):
     }
 
 
-@pytest.mark.xfail(strict=True, reason="a finite space that is used up ends without the error")
 def test_constraints_that_nothing_meets(search):
     with pytest.raises(WorkError, match=r"no point .* inside the constraints in 4 draws.* parameters 310 to 1,210"):
         search(model=FOUR_POINTS, tuner={"name": "grid"}, constraints={"max_parameters": 10})

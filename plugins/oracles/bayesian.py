@@ -1,59 +1,68 @@
-"""Bayesian optimisation: a Gaussian process of the scores, and the point with the best confidence bound."""
+"""Bayesian optimisation: a Gaussian process of the scores, and the point that promises the most improvement."""
 
 from __future__ import annotations
 
-import statistics
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import workbench
-from workbench.oracles.options import check_names, real_number, whole_number
-from workbench.oracles.protocol import Direction, Outcome, Proposal, Record, Value, Verdict
+from workbench.oracles.options import check_names, whole_number
+from workbench.oracles.protocol import Direction, Outcome, Proposal, Record, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import keras_tuner
     import numpy as np
-    from sklearn.gaussian_process import GaussianProcessRegressor
+    from threadpoolctl import ThreadpoolController
+    from workbench_plugins.oracles._gaussian_process import GaussianProcess
+
+    from workbench.oracles.encoding import Encoding
 
 _OPTIONS = {
-    "alpha": "the noise of a score, as a part of the scores' variance; greater than 0 (default 1e-4)",
-    "beta": "how much uncertainty is worth; greater than 0, larger explores more (default 2.6)",
     "num_initial_points": "random points before the model is used; at least 1 (default: twice the number of "
-    "searched hyperparameters, 4 to 20)",
+    "searched hyperparameters, 4 to 10)",
+    "max_points": "results that the model is fitted to, half of them the best and half the latest; at least 20 "
+    "(default 200)",
 }
 
-_RANDOM_CANDIDATES = 500
-_NEIGHBOURS = 40
-"""Candidates around each of the best points."""
-_BEST_POINTS = 5
-_LENGTH_SCALES = (0.1, 0.18, 0.32, 0.56, 1.0, 1.8, 3.2, 5.6, 10.0)
-"""In units of a hyperparameter's range."""
+_SAMPLE = 80
+"""Results that decide how much each hyperparameter matters; a proposal's cost grows with the cube."""
+_PARENTS = 20
+"""The best results, whose children are candidates."""
+_ROUNDS = 3
+_CANDIDATES = 150
+"""Children in a round; in the first there are as many random points too."""
+_SURVIVORS = 10
+"""The best candidates so far, whose children the next round weighs."""
 
 
 @dataclass(frozen=True)
 class BayesianProposer:
-    """The method of `keras_tuner.oracles.BayesianOptimizationOracle`, as a function of the records.
+    """Bayesian optimisation whose cost a proposal is bounded, as a function of the records.
 
-    As there: a Gaussian process with a Matern 5/2 kernel over hyperparameters scaled to [0, 1] and normalised
-    scores, and the least `mean - beta * standard deviation` of the loss. Other than there:
-    candidates are points of the space that were not proposed yet (random ones and neighbours of the best)
-    instead of the optima of a continuous search, which repeat points after rounding; the length scale is the
-    likeliest of a fixed series instead of the best of 20 random restarts; unordered choices take one
-    coordinate a value; inactive hyperparameters have a constant place; running trials are given the mean
-    score; there are fewer random points at first.
+    A Gaussian process with the kernel exp(-sum of weight * squared difference), a weight for each hyperparameter
+    and the noise by their likelihood under a weak prior. Between unordered choices the difference is 0 or 1, so
+    the kernel is the product of diffusion kernels on their complete graphs (Oh et al., COMBO, arXiv:1902.00448); in
+    numbers it is their distance on their own scale; an inactive hyperparameter has one constant place. Scores are
+    warped (see `_warped`), so that a few networks that fail to learn do not bend the model. The candidate with the
+    greatest expected improvement (Jones et al., 1998) is proposed. Candidates come from a local search in a few
+    rounds of mutations from the best results and from random points (as in SMAC: Hutter et al., 2011); none was
+    proposed before.
+
+    The model is fitted to at most `max_points` results, half of them the best and half the latest of the rest; to
+    every proposal that still runs it gives the average score, so that workers spread. Scores at fewer epochs (of
+    stopped trials) count as any other.
 
     Attributes:
-        alpha: added to the kernel's diagonal, in units of the scores' variance.
-        beta: the weight of the standard deviation.
         num_initial_points: how many points with a result it takes to use the model; None for twice the number
-            of searched hyperparameters, but 4 to 20.
+            of searched hyperparameters, but 4 to 10.
+        max_points: how many results the model is fitted to.
     """
 
-    alpha: float = 1e-4
-    beta: float = 2.6
     num_initial_points: int | None = None
+    max_points: int = 200
 
     def propose(
         self,
@@ -65,73 +74,129 @@ class BayesianProposer:
         max_epochs: int,
     ) -> Proposal | Verdict:
         """See `workbench.oracles.protocol.Proposer`."""
-        import numpy as np
-
-        from workbench.oracles.sampling import new_values, point_key, to_unit_vector
+        from workbench.oracles.encoding import Encoding
+        from workbench.oracles.sampling import new_values, point_key
 
         tried = {point_key(record.values) for record in records}
         first = new_values(space, tried, rng)
         if first is None:
             return Verdict.EXHAUSTED
-        losses = _losses(records, direction)
-        if len(losses) < self._initial_points(space):
+        encoding = Encoding(space)
+        scored = [record for record in records if record.score is not None]
+        if len(scored) < self._initial_points(encoding):
             return Proposal(values=first)
-
         running = [record for record in records if record.outcome is Outcome.RUNNING]
-        mean_loss = statistics.fmean(loss for _, loss in losses)
-        points = [record.values for record, _ in losses] + [record.values for record in running]
-        targets = [loss for _, loss in losses] + [mean_loss] * len(running)
-        process = self._fit(np.array([to_unit_vector(space, values) for values in points]), np.array(targets))
-        best = [record.values for record, _ in sorted(losses, key=lambda pair: pair[1])[:_BEST_POINTS]]
-        candidates = [first, *_candidates(space, best, tried, rng)]
-        mean, deviation = process.predict(
-            np.array([to_unit_vector(space, values) for values in candidates]), return_std=True
-        )
-        return Proposal(values=candidates[int(np.argmin(mean - self.beta * deviation))])
+        results = self._results(encoding, scored, direction)
+        # One thread: the last digits depend on their number, and more of them would wait for a training's.
+        with _threads().limit(limits=1, user_api="blas"):
+            model = _fit(encoding, results, encoding.encode(record.values for record in running))
+            candidates = _candidates(encoding, results, model, rng)
+        for row in candidates:
+            values = encoding.decode(row)
+            if point_key(values) not in tried:
+                return Proposal(values=values)
+        return Proposal(values=first)
 
-    def _initial_points(self, space: keras_tuner.HyperParameters) -> int:
+    def _initial_points(self, encoding: Encoding) -> int:
         if self.num_initial_points is not None:
             return self.num_initial_points
-        searched = sum(type(hp).__name__ != "Fixed" for hp in space.space)
-        return min(max(2 * searched, 4), 20)
+        return min(max(2 * len(encoding.searched), 4), 10)
 
-    def _fit(self, points: np.ndarray, losses: np.ndarray) -> GaussianProcessRegressor:
-        """The process with the likeliest length scale.
+    def _results(self, encoding: Encoding, scored: Sequence[Record], direction: Direction) -> _Results:
+        """The results that the model is fitted to, the best one first."""
+        import numpy as np
 
-        Args:
-            points: float64 `(points, coordinates)` in [0, 1].
-            losses: float64 `(points,)`.
-        """
-        from sklearn.gaussian_process import GaussianProcessRegressor
-        from sklearn.gaussian_process.kernels import Matern
-
-        processes = [
-            GaussianProcessRegressor(
-                kernel=Matern(length_scale=scale, nu=2.5), alpha=self.alpha, optimizer=None, normalize_y=True
-            ).fit(points, losses)
-            for scale in _LENGTH_SCALES
-        ]
-        return max(processes, key=lambda process: process.log_marginal_likelihood_value_)
+        raw = np.array([record.score for record in scored], dtype=np.float64)
+        scores = _warped(raw if direction == "max" else -raw)
+        chosen = np.argsort(-scores, kind="stable")
+        if len(chosen) > self.max_points:
+            best, rest = np.split(chosen, [self.max_points // 2])
+            latest = np.sort(rest)[len(best) - self.max_points :]
+            chosen = np.concatenate([best, latest[np.argsort(-scores[latest], kind="stable")]])
+        return _Results(encoding.encode(scored[index].values for index in chosen), scores[chosen])
 
 
-def _losses(records: Sequence[Record], direction: Direction) -> list[tuple[Record, float]]:
-    sign = -1.0 if direction == "max" else 1.0
-    return [(record, sign * record.score) for record in records if record.score is not None]
+@functools.cache
+def _threads() -> ThreadpoolController:
+    """What sets the threads of the linear algebra; to look for its libraries takes longer than a proposal."""
+    import workbench_plugins.oracles._gaussian_process  # noqa: F401  # they must be loaded
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
-def _candidates(
-    space: keras_tuner.HyperParameters,
-    best: Sequence[Mapping[str, Value]],
-    tried: set[Any],
-    rng: np.random.Generator,
-) -> list[dict[str, Value]]:
-    """New distinct points: random ones, and some that differ from one of the best in one hyperparameter."""
-    from workbench.oracles.sampling import neighbour, point_key, random_values
+def _warped(raw: np.ndarray) -> np.ndarray:
+    """Scores, larger is better, on a scale that the model can follow, float64 `(n,)`.
 
-    drawn = [random_values(space, rng) for _ in range(_RANDOM_CANDIDATES)]
-    drawn += [neighbour(space, values, rng) for values in best for _ in range(_NEIGHBOURS)]
-    distinct = {point_key(values): values for values in drawn}
-    return [values for key, values in distinct.items() if key not in tried]
+    There are two, and they take turns, as neither is best everywhere: normal scores, the quantiles of a normal
+    distribution at the ranks, tell the best apart however close they are; the scores themselves, standardised
+    and cut off where they are three times as far below the best as the median is, keep a smooth objective smooth.
+    """
+    import numpy as np
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    if len(raw) % 2:
+        warped: np.ndarray = ndtri((rankdata(raw) - 0.5) / len(raw))
+        return warped
+    median = np.median(raw)
+    cut = np.maximum(raw, median - 2 * (raw.max() - median))
+    deviation = cut.std()
+    return (cut - cut.mean()) / (deviation if deviation > 0 else 1.0)
+
+
+@dataclass(frozen=True)
+class _Results:
+    """What the model is fitted to, the best first.
+
+    Attributes:
+        rows: float64 `(results, columns)`, encoded points.
+        scores: float64 `(results,)`, normal scores, larger is better.
+    """
+
+    rows: np.ndarray
+    scores: np.ndarray
+
+
+def _fit(encoding: Encoding, results: _Results, running: np.ndarray) -> GaussianProcess:
+    """The model of the results and of points that still run, float64 `(points, columns)`."""
+    import numpy as np
+    from workbench_plugins.oracles._gaussian_process import fit
+
+    count = len(results.scores)
+    sample = np.arange(min(count, _SAMPLE))
+    if count > _SAMPLE:  # the better half of the sample is the best results, the other is spread over the rest
+        spread = np.linspace(_SAMPLE // 2, count - 1, _SAMPLE - _SAMPLE // 2)
+        sample = np.concatenate([sample[: _SAMPLE // 2], spread.astype(np.int64)])
+    points, owners = encoding.features(np.concatenate([results.rows, running]))
+    scores = np.concatenate([results.scores, np.full(len(running), results.scores.mean())])
+    return fit(points, scores, owners, sample)
+
+
+def _candidates(encoding: Encoding, results: _Results, model: GaussianProcess, rng: np.random.Generator) -> np.ndarray:
+    """Encoded points, float64 `(candidates, columns)`, with the greatest expected improvement first."""
+    import numpy as np
+
+    parents = results.rows[rng.integers(min(_PARENTS, len(results.rows)), size=_CANDIDATES)]
+    new = np.concatenate([encoding.mutate(parents, rng), encoding.random(_CANDIDATES, rng)])
+    pool, worth = new[:0], np.empty(0)
+    for _ in range(_ROUNDS):
+        pool = np.concatenate([pool, new])
+        means, deviations = model.predict(encoding.features(new)[0])
+        worth = np.concatenate([worth, _expected_improvement(means, deviations, results.scores[0])])
+        survivors = pool[np.argsort(-worth, kind="stable")[:_SURVIVORS]]
+        new = encoding.mutate(np.repeat(survivors, _CANDIDATES // _SURVIVORS, axis=0), rng)
+    return pool[np.argsort(-worth, kind="stable")]
+
+
+def _expected_improvement(means: np.ndarray, deviations: np.ndarray, best: float) -> np.ndarray:
+    """How much each candidate is expected to exceed the best score, float64 `(n,)`."""
+    import numpy as np
+    from scipy.special import ndtr
+
+    standard = (means - best) / deviations
+    density = np.exp(-0.5 * standard**2) / np.sqrt(2 * np.pi)
+    return deviations * (standard * ndtr(standard) + density)
 
 
 def create(options: Mapping[str, Any]) -> BayesianProposer:
@@ -141,9 +206,8 @@ def create(options: Mapping[str, Any]) -> BayesianProposer:
     if "num_initial_points" in options:
         initial = whole_number(options, "num_initial_points", 0, least=1)
     return BayesianProposer(
-        alpha=real_number(options, "alpha", BayesianProposer.alpha, above=0),
-        beta=real_number(options, "beta", BayesianProposer.beta, above=0),
         num_initial_points=initial,
+        max_points=whole_number(options, "max_points", BayesianProposer.max_points, least=20),
     )
 
 
@@ -153,8 +217,8 @@ def workbench_oracles() -> list[workbench.Oracle]:
     return [
         workbench.Oracle(
             name="bayesian",
-            summary="Gaussian process with an upper confidence bound.",
-            source="Srinivas et al., GP-UCB, arXiv:0912.3995; keras_tuner.oracles.BayesianOptimizationOracle",
+            summary="Gaussian process with expected improvement; the cost of a proposal is bounded.",
+            source="Jones et al., EGO, 1998; Oh et al., COMBO, arXiv:1902.00448; Hutter et al., SMAC, 2011",
             options=_OPTIONS,
             create=create,
         )

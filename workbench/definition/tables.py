@@ -147,8 +147,8 @@ class BudgetTable(Table):
     """What the search may spend.
 
     Attributes:
-        max_trials: distinct points with a result; None for no limit, which takes a `max_hours`.
-            20 where neither is given.
+        max_trials: distinct points with a result; None for no limit, which takes a `max_hours` or
+            `max_epochs`. 20 where none of them is given.
         max_hours: training and validation time, checked before each trial; divided by the workers.
         max_epochs: epochs of training over all trials, checked before each one; None for no limit.
         max_failures: failed trials after which the search gives up.
@@ -166,7 +166,8 @@ class BudgetTable(Table):
     @model_validator(mode="before")
     @classmethod
     def _limit_trials(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and data.get("max_trials") is None and data.get("max_hours") is None:
+        limits = ("max_trials", "max_hours", "max_epochs")
+        if isinstance(data, Mapping) and all(data.get(name) is None for name in limits):
             return {**data, "max_trials": DEFAULT_MAX_TRIALS}
         return data
 
