@@ -53,7 +53,9 @@ class BayesianProposer:
 
     The model is fitted to at most `max_points` results, half of them the best and half the latest of the rest; to
     every proposal that still runs it gives the average score, so that workers spread. Scores at fewer epochs (of
-    stopped trials) count as any other.
+    stopped trials) count as any other. Where points were rejected, a second process of the same kind tells how
+    feasible a candidate is, which its expected improvement is multiplied by (Gardner et al., 2014): otherwise the
+    best that the model can imagine might always be too large.
 
     Attributes:
         num_initial_points: how many points with a result it takes to use the model; None for twice the number
@@ -90,7 +92,8 @@ class BayesianProposer:
         # One thread: the last digits depend on their number, and more of them would wait for a training's.
         with _threads().limit(limits=1, user_api="blas"):
             model = _fit(encoding, results, encoding.encode(record.values for record in running))
-            candidates = _candidates(encoding, results, model, rng)
+            feasibility = _fit_feasibility(encoding, results, records)
+            candidates = _candidates(encoding, results, model, feasibility, rng)
         for row in candidates:
             values = encoding.decode(row)
             if point_key(values) not in tried:
@@ -173,7 +176,27 @@ def _fit(encoding: Encoding, results: _Results, running: np.ndarray) -> Gaussian
     return fit(points, scores, owners, sample)
 
 
-def _candidates(encoding: Encoding, results: _Results, model: GaussianProcess, rng: np.random.Generator) -> np.ndarray:
+def _fit_feasibility(encoding: Encoding, results: _Results, records: Sequence[Record]) -> GaussianProcess | None:
+    """A model that is 1 at points that were trained and 0 at rejected ones, or None if none was rejected."""
+    import numpy as np
+    from workbench_plugins.oracles._gaussian_process import fit
+
+    rejected = [record.values for record in records if record.outcome is Outcome.REJECTED][-_SAMPLE:]
+    if not rejected:
+        return None
+    trained = results.rows[:_SAMPLE]
+    points, owners = encoding.features(np.concatenate([trained, encoding.encode(rejected)]))
+    labels = np.repeat([1.0, 0.0], [len(trained), len(rejected)])
+    return fit(points, labels, owners, np.arange(len(points)))
+
+
+def _candidates(
+    encoding: Encoding,
+    results: _Results,
+    model: GaussianProcess,
+    feasibility: GaussianProcess | None,
+    rng: np.random.Generator,
+) -> np.ndarray:
     """Encoded points, float64 `(candidates, columns)`, with the greatest expected improvement first."""
     import numpy as np
 
@@ -183,7 +206,10 @@ def _candidates(encoding: Encoding, results: _Results, model: GaussianProcess, r
     for _ in range(_ROUNDS):
         pool = np.concatenate([pool, new])
         means, deviations = model.predict(encoding.features(new)[0])
-        worth = np.concatenate([worth, _expected_improvement(means, deviations, results.scores[0])])
+        improvement = _expected_improvement(means, deviations, results.scores[0])
+        if feasibility is not None:
+            improvement *= np.clip(feasibility.predict(encoding.features(new)[0])[0], 1e-6, 1.0)
+        worth = np.concatenate([worth, improvement])
         survivors = pool[np.argsort(-worth, kind="stable")[:_SURVIVORS]]
         new = encoding.mutate(np.repeat(survivors, _CANDIDATES // _SURVIVORS, axis=0), rng)
     return pool[np.argsort(-worth, kind="stable")]

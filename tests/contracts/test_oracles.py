@@ -245,6 +245,8 @@ def test_a_rejected_point_is_not_proposed_again(name, proposer):
 @pytest.mark.parametrize("outcome", [Outcome.COMPLETED, Outcome.RUNNING])
 def test_rejected_points_change_nothing_else(name, proposer, outcome):
     """The answer is the same wherever rejected points that would not be proposed anyway are in the history."""
+    if name == "bayesian":
+        pytest.skip("it learns from them where the constraints are")
     space = conditional_space()
     records = [r for r in history(name, 30) if r.outcome in (outcome, Outcome.COMPLETED)]
     others = [rejected(active_values(space, {"net/kind": "fire", "rate": 0.1 - i / 1000})) for i in range(20)]
@@ -263,7 +265,7 @@ def test_admit_is_asked_and_the_search_goes_on(name, proposer):
     records = oracle.records()
     refused = [r for r in records if r.outcome is Outcome.REJECTED]
     trained = [r for r in records if r.outcome is not Outcome.REJECTED]
-    assert refused
+    assert 0 < len(refused) < 60
     assert all(r.values["rate"] >= 1e-2 for r in refused)
     assert all(r.values["rate"] < 1e-2 for r in trained)
     assert len({r.trial_id for r in trained if r.outcome is not Outcome.FAILED}) == 12
