@@ -177,12 +177,14 @@ def test_a_failing_point_is_recorded_with_its_reason_and_the_search_goes_on(sear
     assert reason(study) == "space exhausted"
 
 
-def test_max_failures_ends_the_search(search):
-    study = search(
-        model={"name": "fragile", "space": {"trouble": ["none", "raise"], "number": [1, 2]}},
-        tuner={"name": "grid"},
-        budget={"max_trials": 10, "max_failures": 2},
-    )
+def test_max_failures_ends_the_search(search, tmp_path):
+    with pytest.raises(WorkError, match=r"stopped at budget\.max_failures: 2 trials failed, .*this point never builds"):
+        search(
+            model={"name": "fragile", "space": {"trouble": ["none", "raise"], "number": [1, 2]}},
+            tuner={"name": "grid"},
+            budget={"max_trials": 10, "max_failures": 2},
+        )
+    study = workbench.open_study(tmp_path / "study")
     assert (study.trials()["status"] == "failed").sum() == 2
     assert reason(study) == "max_failures"
 
