@@ -24,7 +24,7 @@ TINY_PLUGIN = Path(__file__).parent / "support" / "tiny_plugin.py"
 def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A data cache of the tests' own, and none of the user's settings."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("WORKBENCH_")]:
+        for name in [name for name in os.environ if name.startswith("WORKBENCH_") and name != "WORKBENCH_DATA"]:
             patch.delenv(name)
         patch.setenv("WORKBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("TF_CPP_MIN_LOG_LEVEL", "2")

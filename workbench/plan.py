@@ -65,13 +65,19 @@ def begin_session(
 
     old = log.history.space
     asked = plan.enqueue(preparation.space["values"])
-    earlier = earlier_results(
-        plan.warm_start,
-        space_from_config(preparation.space),
-        metric=plan.metric,
-        direction=plan.definition.objective.direction,
-        max_epochs=plan.definition.training.epochs,
+    # A study that this one learns from may have grown since: what counts is what it had at the beginning.
+    earlier = (
+        old["earlier"]
+        if old
+        else earlier_results(
+            plan.warm_start,
+            space_from_config(preparation.space),
+            metric=plan.metric,
+            direction=plan.definition.objective.direction,
+            max_epochs=plan.definition.training.epochs,
+        )
     )
+    teachers = [study.name for study in plan.warm_start]
     space = {
         "facts": preparation.facts,
         "space": preparation.space,
@@ -79,7 +85,8 @@ def begin_session(
         "direction": plan.definition.objective.direction,
         "split": plan.split,
         "enqueued": old.get("enqueued", []) if asked is None else [dict(values) for values in asked],
-        "earlier": earlier if plan.warm_start else old.get("earlier", []),
+        "warm_start": teachers or old.get("warm_start", []),
+        "earlier": earlier,
     }
     _check_unchanged(place, old, space)
     log.append(
@@ -125,7 +132,7 @@ def _check_unchanged(place: StudyDirectory, old: Mapping[str, Any], new: Mapping
             f"{place.path}: a study keeps its search space; a plugin now declares another one "
             f"({', '.join(sorted(names)) or 'ranges or defaults differ'}). {advice}"
         )
-    for key in ("split", "enqueued", "earlier"):
+    for key in ("split", "enqueued", "warm_start"):
         if old[key] != new[key]:
             raise StudyChangedError(
                 f"{place.path}: a study keeps what it trains; it was begun with {key} {_brief(old[key])} and is now "

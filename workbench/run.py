@@ -80,9 +80,10 @@ def prepared_engines(
 ) -> Iterator[tuple[list[Engine], Preparation]]:
     """Engines that are ready to train, closed at the end."""
     with contextlib.ExitStack() as stack:
-        engines = [make_engine(job, place.worker_log, inline=request.inline) for _ in range(workers)]
-        for engine in engines:
-            stack.callback(engine.close)
+        engines: list[Engine] = []
+        for _ in range(workers):
+            engines.append(make_engine(job, place.worker_log, inline=request.inline))
+            stack.callback(engines[-1].close)
 
         def tell(event: dict[str, Any]) -> None:
             if event["event"] == "decode":

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workbench.engine.protocol import Cost, Engine, Preparation
     from workbench.log import StudyLog
     from workbench.oracles.history import HistoryOracle
-    from workbench.oracles.protocol import Value
+    from workbench.oracles.protocol import Proposal, Value
 
 MAX_DEATHS = 3
 """A worker that dies so often in a row without a new checkpoint fails the trial."""
@@ -84,6 +84,7 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         self._store = context.store
         self._gate = Gate(context.definition, self._cost, context.log)
         oracle.admit = self._gate.admit
+        oracle.announce = self._journal_proposal
         self.stop_reason = ""
         path = context.directory.path
         super().__init__(oracle, directory=str(path.parent), project_name=path.name)
@@ -185,17 +186,6 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         log = context.log
         proposal, trial_id = self.oracle.proposals[trial.trial_id]
         epochs = proposal.epochs or context.definition.training.epochs
-        if trial.trial_id not in self.oracle.resumed:
-            log.append(
-                "proposal",
-                trial_id=trial_id,
-                values=dict(proposal.values),
-                epochs=epochs,
-                bracket=proposal.bracket,
-                rung=proposal.rung,
-                graph=self._gate.graph_of(proposal.values),
-                at=now(),
-            )
         state = log.history.trials[trial_id]
         done = max((epoch for item in state.executions.values() for epoch in item.epochs), default=0)
         context.display.trial_started(trial_id, epochs, done)
@@ -204,6 +194,19 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         self._count_failure(result)
         self._report(trial, result, state)
         self._store.trial_ended(state, log.history.trials)
+
+    def _journal_proposal(self, proposal: Proposal, trial_id: str, epochs: int) -> None:
+        """Journals a proposal within the oracle's lock, so that the journal has them in the oracle's order."""
+        self._context.log.append(
+            "proposal",
+            trial_id=trial_id,
+            values=dict(proposal.values),
+            epochs=epochs,
+            bracket=proposal.bracket,
+            rung=proposal.rung,
+            graph=self._gate.graph_of(proposal.values),
+            at=now(),
+        )
 
     def _train(self, state: Trial, epochs: int, engine: Engine) -> dict[str, Any]:
         """Runs the trial's executions; the result as the journal has it: status, score, error, kind."""

@@ -66,6 +66,8 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
     Attributes:
         admit: whether a new trial with these values may be trained, everything by default; set it before the
             first call. It is asked once a point; those refused count for nothing and are not proposed again.
+        announce: told of each new proposal, its trial's ID and its epochs in total before anyone trains it, in
+            the order of the records; set it before the first call.
         proposals: Keras Tuner trial ID -> (proposal, the study's trial ID). Those are "0001", "0002", ... in
             order of their first proposal.
         resumed: Keras Tuner IDs of those that were handed out again.
@@ -113,6 +115,7 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         self._records = list(records)
         self._earlier = tuple(earlier)
         self.admit: Callable[[Mapping[str, Value]], bool] = lambda values: True
+        self.announce: Callable[[Proposal, str, int], None] = lambda proposal, trial_id, epochs: None
         self._unfinished = [i for i, r in enumerate(self._records) if r.outcome is Outcome.RUNNING]
         self._positions: dict[str, int] = {}
         self._error: Exception | None = None
@@ -218,6 +221,7 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
             bracket=proposal.bracket,
             rung=proposal.rung,
         )
+        self.announce(proposal, trial_id, record.epochs)
         self._records.append(record)
         return self._hand_out(kt_trial_id, len(self._records) - 1, proposal)
 
