@@ -67,9 +67,10 @@ class Execution:
 
     def metric(self, name: str, until: int | None = None) -> list[tuple[int, float]]:
         """(epoch, value) for each epoch (up to `until`) that has the metric."""
+        # A copy, as another worker's thread may be adding an epoch.
         return [
             (epoch, float(event["metrics"][name]))
-            for epoch, event in self.epochs.items()
+            for epoch, event in list(self.epochs.items())
             if name in event["metrics"] and (until is None or epoch <= until)
         ]
 
