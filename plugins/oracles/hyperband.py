@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = {
     "factor": "how many times more epochs, and fewer trials, each rung has; at least 2 (default 3)",
-    "hyperband_iterations": "how often the whole plan is run; at least 1 (default 1)",
+    "hyperband_iterations": "how often the whole plan is run; at least 1 (default: as often as the budget allows)",
     "min_epochs": "the least epochs of a first rung; at least 1 (default 1)",
 }
 
@@ -54,16 +54,17 @@ class HyperbandProposer:
 
     Attributes:
         factor: the paper's eta.
-        hyperband_iterations: how often the whole plan is run; brackets are numbered on.
+        hyperband_iterations: how often the whole plan is run; brackets are numbered on. None: as often as the
+            study may start trials.
         min_epochs: the least epochs of a first rung.
     """
 
     factor: int = 3
-    hyperband_iterations: int = 1
+    hyperband_iterations: int | None = None
     min_epochs: int = 1
 
     def plan(self, max_epochs: int) -> list[Bracket]:
-        """All brackets in order, for a full budget of `max_epochs`."""
+        """The brackets of one run of the plan in order, for a full budget of `max_epochs`."""
         deepest = 0
         while self.min_epochs * self.factor ** (deepest + 1) <= max_epochs:
             deepest += 1
@@ -73,7 +74,15 @@ class HyperbandProposer:
             # Rounding half up keeps rungs that are a factor of two apart distinct.
             epochs = tuple(math.floor(max_epochs / self.factor ** (s - i) + 0.5) for i in range(s + 1))
             brackets.append(Bracket(trials, epochs))
-        return brackets * self.hyperband_iterations
+        return brackets
+
+    def _brackets(self, max_epochs: int, records: Sequence[Record]) -> list[Bracket]:
+        """The brackets of all runs; without a limit, of one more than the records have begun."""
+        plan = self.plan(max_epochs)
+        if self.hyperband_iterations is not None:
+            return plan * self.hyperband_iterations
+        begun = max((record.bracket for record in records if record.bracket is not None), default=-1)
+        return plan * (begun // len(plan) + 2)
 
     def propose(
         self,
@@ -88,7 +97,7 @@ class HyperbandProposer:
         """See `workbench.oracles.protocol.MultiFidelityProposer`."""
         from workbench.oracles.sampling import new_values, point_key
 
-        brackets = self.plan(max_epochs)
+        brackets = self._brackets(max_epochs, records)
         values: Mapping[str, Value] | None = None
         if new_trials and any(_room(b, i, records) for i, b in enumerate(brackets)):
             values = new_values(space, {point_key(record.values) for record in records}, rng)
@@ -128,7 +137,7 @@ class HyperbandProposer:
 
     def place(self, values: Mapping[str, Value], records: Sequence[Record], *, max_epochs: int) -> Proposal:
         """A new trial in the first bracket that has room; outside the plan, in full, if none has."""
-        for index, bracket in enumerate(self.plan(max_epochs)):
+        for index, bracket in enumerate(self._brackets(max_epochs, records)):
             if _room(bracket, index, records):
                 return Proposal(values=values, epochs=bracket.epochs[0], bracket=index, rung=0)
         return Proposal(values=values, epochs=max_epochs)
@@ -153,8 +162,8 @@ def create(options: Mapping[str, Any]) -> HyperbandProposer:
     check_names(options, _OPTIONS, "hyperband")
     return HyperbandProposer(
         factor=whole_number(options, "factor", HyperbandProposer.factor, least=2),
-        hyperband_iterations=whole_number(
-            options, "hyperband_iterations", HyperbandProposer.hyperband_iterations, least=1
+        hyperband_iterations=(
+            whole_number(options, "hyperband_iterations", 1, least=1) if "hyperband_iterations" in options else None
         ),
         min_epochs=whole_number(options, "min_epochs", HyperbandProposer.min_epochs, least=1),
     )

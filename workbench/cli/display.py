@@ -84,7 +84,7 @@ class _Tracker:
             waiting = max(0, self.outlook.max_trials - self.finished - len(self.running))
             if self.finished:
                 estimates.append(of_running + waiting * spent_on_finished / self.finished)
-            elif of_running:
+            elif any(state["done"] for state in self.running.values()):
                 total = sum(state["seconds"] for state in self.running.values()) + of_running
                 estimates.append(of_running + waiting * total / len(self.running))
         return min(estimates) if estimates else None

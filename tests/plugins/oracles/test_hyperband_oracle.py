@@ -18,7 +18,7 @@ def line():
 
 def make(options=None, *, max_epochs=9, max_trials=None, direction="max", space=None, **others):
     return HistoryOracle(
-        hyperband.create(options or {}),
+        hyperband.create({"hyperband_iterations": 1} if options is None else options),
         objective="score",
         direction=direction,
         space=space or line(),
@@ -66,7 +66,7 @@ def test_the_plan_of_the_paper():
 
 @given(st.integers(1, 500), st.integers(2, 6), st.integers(1, 20))
 def test_epochs_rise_to_the_full_budget(max_epochs, factor, min_epochs):
-    for bracket in hyperband.HyperbandProposer(factor, 1, min_epochs).plan(max_epochs):
+    for bracket in hyperband.HyperbandProposer(factor, None, min_epochs).plan(max_epochs):
         assert bracket.epochs[-1] == max_epochs
         assert list(bracket.epochs) == sorted(set(bracket.epochs))
         assert bracket.epochs[0] >= min(min_epochs, max_epochs)
@@ -89,6 +89,18 @@ def test_the_whole_plan_is_run():
         (2, 0, 9): 3,
     }
     assert len({record.trial_id for record in records}) == 17
+
+
+def test_without_a_number_of_iterations_the_plan_repeats_to_the_end_of_the_budget():
+    records = run(make({}, max_trials=40))
+    assert len({record.trial_id for record in records}) == 40, "one run of the plan has 17"
+    assert {record.bracket for record in records} == set(range(7))
+    assert counts(records)[0, 0, 1] == counts(records)[3, 0, 1] == 9
+
+
+def test_a_budget_of_few_epochs_still_gives_the_trials_asked_for():
+    records = run(make({}, max_epochs=2, max_trials=3))
+    assert [record.epochs for record in records] == [2, 2, 2]
 
 
 def test_iterations_repeat_the_plan_with_new_brackets():
