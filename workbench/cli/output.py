@@ -34,6 +34,9 @@ TABLE_COLUMNS = (
 )
 """What the leaderboard's table shows before the hyperparameters that differ between trials."""
 
+LAST_COLUMN = 80
+"""How wide the last column may be where there is no terminal to fit into."""
+
 MOST_COLUMNS = 4
 """So many hyperparameters get a column each in a table; more share one."""
 
@@ -241,8 +244,9 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
 
     console = Console(highlight=False)
     if not console.is_terminal:
-        # A pipe or file has no width to fit into: nothing is cut or wrapped.
+        # A pipe or file has no width to fit into: only a long last column is wrapped.
         widths = [max([len(name), *(len(str(row[i])) for row in rows)]) for i, name in enumerate(header)]
+        widths[-1] = min(widths[-1], LAST_COLUMN)
         console = Console(highlight=False, width=sum(widths) + 2 * len(widths))
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, show_edge=False)
     for position, name in enumerate(header):
@@ -252,4 +256,6 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
         table.add_column(Text(name), justify="right" if is_right else "left", overflow="fold", no_wrap=not is_last)
     for row in rows:
         table.add_row(*(Text(str(value)) for value in row))
-    console.print(table)
+    with console.capture() as captured:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in captured.get().rstrip().split("\n")))
