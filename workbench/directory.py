@@ -11,13 +11,15 @@ import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import filelock
 
-from workbench.definition import Definition, definition_from_dict, differences
 from workbench.errors import JournalError, StorageError, StudyChangedError, StudyError, StudyLockedError, near_names
 from workbench.journal import Event, Journal, read_journal, write_atomically
+
+if TYPE_CHECKING:
+    from workbench.definition import Definition
 
 FORMAT = 1
 """The version of the journal's format, in its first event."""
@@ -105,6 +107,8 @@ class StudyDirectory:
             self._check_definition(stored_definition(events, self.journal), definition)
 
     def _check_definition(self, stored: dict[str, Any], definition: Definition) -> None:
+        from workbench.definition import definition_from_dict, differences
+
         changes = differences(definition_from_dict(stored, str(self.definition)), definition)
         if changes:
             raise StudyChangedError(_changed(self.path, changes))

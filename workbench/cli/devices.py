@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from workbench.cli.options import common_options, load_registry
+from workbench.cli.options import check_plugin_options, common_options
 
 
 @click.command()
@@ -14,7 +14,7 @@ def devices(device: str, plugin_files: tuple[str, ...], plugins_dirs: tuple[str,
     """Show what a search would train on here, and why."""
     from workbench.devices import choose_device
 
-    load_registry(plugin_files, plugins_dirs)
+    check_plugin_options(plugin_files, plugins_dirs)
     choice = choose_device(device)  # type: ignore[arg-type]
     for reason in choice.reasons:
         click.echo(reason)

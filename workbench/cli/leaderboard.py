@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import DIRECTORY, common_options, find_study, load_registry, output_options
+from workbench.cli.options import DIRECTORY, check_plugin_options, common_options, find_study, output_options
 
 
 @click.command()
@@ -38,7 +38,7 @@ def leaderboard(
     from workbench.cli.output import TABLE_ROWS, format_of, readable_columns, select, write_table
     from workbench.study import open_study
 
-    load_registry(plugin_files, plugins_dirs)
+    check_plugin_options(plugin_files, plugins_dirs)
     frame = open_study(find_study(study, directory)).leaderboard(all_statuses=all_statuses, at_epoch=at_epoch)
     chosen_format = format_of(format_name, output)
     is_table = chosen_format == "table"

@@ -106,6 +106,12 @@ def load_registry(plugin_files: tuple[str, ...], plugins_dirs: tuple[str, ...]) 
     return registry
 
 
+def check_plugin_options(plugin_files: tuple[str, ...], plugins_dirs: tuple[str, ...]) -> None:
+    """For commands that read results only: plugins that were named must load, others are not looked at."""
+    if plugin_files or plugins_dirs:
+        Registry.load(plugin_files, plugins_dirs)
+
+
 def find_study(study: str, directory: str) -> Path:
     """A study by path, or by name in the folder of studies."""
     as_path = Path(study)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from workbench.cli.options import common_options, load_registry
+from workbench.cli.options import check_plugin_options, common_options
 
 
 @click.group()
@@ -19,7 +19,7 @@ def list_command(plugin_files: tuple[str, ...], plugins_dirs: tuple[str, ...]) -
     from workbench.cli.output import print_rows
     from workbench.definition import shipped_searches
 
-    load_registry(plugin_files, plugins_dirs)
+    check_plugin_options(plugin_files, plugins_dirs)
     print_rows(["name", "summary"], [[name, summary] for name, summary in shipped_searches().items()])
 
 
@@ -30,5 +30,5 @@ def show(definition: str, plugin_files: tuple[str, ...], plugins_dirs: tuple[str
     """Print a shipped definition; save it to a file, change it, and pass the file to `workbench search`."""
     from workbench.definition import definition_text
 
-    load_registry(plugin_files, plugins_dirs)
+    check_plugin_options(plugin_files, plugins_dirs)
     click.echo(definition_text(definition), nl=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from workbench.cli.options import DIRECTORY, common_options, load_registry, output_options
+from workbench.cli.options import DIRECTORY, check_plugin_options, common_options, output_options
 
 
 @click.command()
@@ -28,7 +28,7 @@ def studies(
     from workbench.cli.output import format_of, select, write_table
     from workbench.study import list_table
 
-    load_registry(plugin_files, plugins_dirs)
+    check_plugin_options(plugin_files, plugins_dirs)
     frame, problems = list_table(directory)
     for problem in problems:
         click.echo(f"warning: {problem}", err=True)
