@@ -73,7 +73,7 @@ class TestDefaults:
                 "keep_checkpoints": 3,
                 "space": {},
             },
-            "budget": {"max_trials": 20, "max_failures": 10},
+            "budget": {"max_trials": 20, "max_failures": 10, "max_same_failures": 3},
             "constraints": {},
             "objective": {"metric": "val_accuracy", "direction": "max", "stop_at_target": False},
             "tuner": {"name": "random", "enqueue_default": True},
@@ -245,7 +245,7 @@ class TestProblems:
         data = changed(training={"epoch": 3}, modle={"name": "x"})
         assert problems_of(data) == [
             "training.epoch: unknown key 'epoch'. Did you mean 'epochs'? The keys here are epochs, "
-            "batch_size_per_replica, precision, executions, keep_checkpoints, space",
+            "batch_size_per_replica, precision, executions, keep_checkpoints, early_stopping, median_rule, space",
             "modle: unknown key 'modle'. Did you mean 'model'? The keys here are summary, seed, dataset, "
             "model, augmentation, schedule, training, budget, constraints, objective, tuner",
         ]
@@ -362,7 +362,7 @@ class TestSet:
                 "training.epoch=2",
                 "--set training.epoch: unknown key 'epoch'. Did you mean 'epochs'? "
                 "The keys here are epochs, batch_size_per_replica, precision, executions, keep_checkpoints, "
-                "space",
+                "early_stopping, median_rule, space",
             ),
             (
                 "training.epochs",
