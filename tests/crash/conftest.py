@@ -96,13 +96,13 @@ class CommandLine:
         self._started.append(search)
         return search
 
-    def run(self, study: str, *options: str, seconds: float = 600) -> tuple[int, str]:
+    def run(self, study: str, *options: str, seconds: float = 1800) -> tuple[int, str]:
         """Runs it to its end: exit code and standard error."""
         search = self.start(study, *options)
         _, errors = search.communicate(timeout=seconds)
         return search.returncode, errors
 
-    def wait_for_growth(self, search: subprocess.Popen[str], study: str, lines: int, seconds: float = 300) -> bool:
+    def wait_for_growth(self, search: subprocess.Popen[str], study: str, lines: int, seconds: float = 900) -> bool:
         """Waits for so many more journal lines; False if the search ended first."""
         wanted = self._count_lines(study) + lines
         end = time.monotonic() + seconds

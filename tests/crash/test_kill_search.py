@@ -44,7 +44,7 @@ def kill_at_random_moments(commands, *, kills, most_lines, seed):
         search.communicate()
         search, of_the_driver = None, of_the_driver + 1
     if search is not None:
-        _, errors = search.communicate(timeout=600)
+        _, errors = search.communicate(timeout=1800)
         assert search.returncode == 0, errors
     return of_the_driver
 
@@ -77,9 +77,9 @@ def test_a_search_that_is_killed_ends_as_one_that_is_not(
     undisturbed = commands.start("undisturbed")
     drivers = kill_at_random_moments(commands, kills=kills, most_lines=most_lines, seed=kills)
     assert drivers >= kills // 2
-    code, errors = commands.run("killed", seconds=600)
+    code, errors = commands.run("killed", seconds=1800)
     assert code == 0, errors
-    _, errors = undisturbed.communicate(timeout=600)
+    _, errors = undisturbed.communicate(timeout=1800)
     assert undisturbed.returncode == 0, errors
     assert_same_study(tmp_path / "killed", tmp_path / "undisturbed")
     commands.assert_no_process_is_left()
