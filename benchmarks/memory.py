@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -167,6 +168,8 @@ def main() -> None:
     trials = 100 if arguments.quick else arguments.trials
     if trials < EVERY:
         parser.error(f"--trials must be {EVERY} or more; received {trials}")
+    # Otherwise the search would outlive a benchmark that is ended.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         definition, plugin = folder / "memory.toml", folder / "one_layer.py"
