@@ -107,9 +107,9 @@ def load_registry(plugin_files: tuple[str, ...], plugins_dirs: tuple[str, ...]) 
 
 
 def check_plugin_options(plugin_files: tuple[str, ...], plugins_dirs: tuple[str, ...]) -> None:
-    """For commands that read results only: plugins that were named must load, others are not looked at."""
+    """For commands that read results only: looks at plugins if some were named, at none otherwise."""
     if plugin_files or plugins_dirs:
-        Registry.load(plugin_files, plugins_dirs)
+        load_registry(plugin_files, plugins_dirs)
 
 
 def find_study(study: str, directory: str) -> Path:
