@@ -126,6 +126,7 @@ def test_data_without_validation_examples(refused):
     refused(DataError, "validation", dataset={"name": "no_validation"})
 
 
+@pytest.mark.slow
 def test_a_default_point_whose_first_batch_fails_is_no_reason_not_to_begin(tmp_path, tiny_tables, tiny_plugin):
     """Its trial fails with the reason, and the other points are trained."""
     study = workbench.search(

@@ -68,10 +68,11 @@ class CommandLine:
         folder: where studies are.
     """
 
-    def __init__(self, folder: Path, plugins: Sequence[Path]):
+    def __init__(self, folder: Path, plugins: Sequence[Path], *, inline: bool = False):
         self.folder = folder
         self.definition = folder / "tiny.toml"
-        self._plugins = [argument for plugin in plugins for argument in ("--plugin", str(plugin))]
+        self._options = [argument for plugin in plugins for argument in ("--plugin", str(plugin))]
+        self._options += ["--inline"] if inline else []
         self._environment = {**os.environ, **ONE_THREAD, MARK: str(folder)}
         self._started: list[subprocess.Popen[str]] = []
 
@@ -86,7 +87,7 @@ class CommandLine:
             [
                 *(sys.executable, "-c", "from workbench.cli import main; main()"),
                 *("search", str(self.definition), "--directory", str(self.folder), "--study", study),
-                *("--device", "cpu", "--quiet", *self._plugins, *options),
+                *("--device", "cpu", "--quiet", *self._options, *options),
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -147,13 +148,15 @@ def one_thread() -> dict[str, str]:
 
 @pytest.fixture
 def command_line(tmp_path: Path, tiny_plugin: Path) -> Iterator[Callable[..., CommandLine]]:
-    """`command_line(epochs=, trials=, tuner=, each_epoch=)`: see CommandLine; `each_epoch` checkpoints that often."""
+    """`command_line(...)`: a CommandLine; `each_epoch` checkpoints that often, `inline` trains in the driver."""
     made = []
 
-    def make(*, epochs: int, trials: int, tuner: str = 'name = "random"', each_epoch: bool = True) -> CommandLine:
+    def make(
+        *, epochs: int, trials: int, tuner: str = 'name = "random"', each_epoch: bool = True, inline: bool = False
+    ) -> CommandLine:
         often = tmp_path / "often.py"
         often.write_text(CHECKPOINT_EACH_EPOCH)
-        commands = CommandLine(tmp_path, [tiny_plugin, often] if each_epoch else [tiny_plugin])
+        commands = CommandLine(tmp_path, [tiny_plugin, often] if each_epoch else [tiny_plugin], inline=inline)
         commands.definition.write_text(DEFINITION.format(epochs=epochs, trials=trials, tuner=tuner))
         made.append(commands)
         return commands

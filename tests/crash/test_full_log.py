@@ -21,6 +21,7 @@ def job(tiny_definition, tiny_plugin):
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="the system has no /dev/full")
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_errors_reach_the_driver(job):
     engine = make_engine(job, FULL, inline=False)

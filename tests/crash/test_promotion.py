@@ -25,6 +25,7 @@ print(trial_id)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_promoted_trial_equals_one_that_trains_in_one_go(one_thread, tiny_tables, tiny_plugin, tmp_path):
     tables = tiny_tables(
