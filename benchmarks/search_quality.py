@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 DEFAULT = "bayesian"
 ORACLES = ("random", "evolution", "bayesian")
-TIMED_ONLY = ("hyperband", "asha")
-"""Without a table of epochs their scores would mean nothing."""
+TIMED_ONLY = ("grid", "hyperband", "asha")
+"""Grid search ends long after 300 points; without a table of epochs the others' scores would mean nothing."""
 PEERS = ("optuna_tpe", "optuna_tpe_multivariate")
 KERAS_TUNER = "keras_tuner_bayesian"
 
