@@ -113,11 +113,20 @@ def test_what_a_process_that_was_killed_while_it_prepared_leaves_is_no_stranger(
     assert len(begin(place, tiny_definition())) == 1
 
 
-def test_discard_leaves_nothing(place):
+def test_discard_leaves_nothing(tmp_path):
+    place = StudyDirectory(tmp_path / "made" / "for it" / "study")
     with place.lock():
         place.worker_log.write_text("output")
         place.discard()
-    assert not place.path.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_discard_leaves_folders_that_were_there(tmp_path):
+    (tmp_path / "studies").mkdir()
+    place = StudyDirectory(tmp_path / "studies" / "study")
+    with place.lock():
+        place.discard()
+    assert list(tmp_path.rglob("*")) == [tmp_path / "studies"]
 
 
 @pytest.mark.parametrize(

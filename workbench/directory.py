@@ -48,6 +48,7 @@ class StudyDirectory:
         self.checkpoints = path / "checkpoints"
         self.worker_log = path / "worker.log"
         self._lock = path / ".lock"
+        self._made_parents: list[Path] = []
 
     def checkpoint_dir(self, trial_id: str) -> Path:
         """Where a trial's checkpoints are."""
@@ -63,6 +64,7 @@ class StudyDirectory:
             StorageError: the disk is full or fails.
         """
         self._check_is_ours()
+        self._made_parents = [parent for parent in self.path.parents if not parent.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             # A reader that looks whether the study runs holds the lock for a moment.
@@ -114,12 +116,13 @@ class StudyDirectory:
             raise StudyChangedError(_changed(self.path, changes))
 
     def discard(self) -> None:
-        """Removes a folder that holds no study yet; needs the lock."""
+        """Removes a folder that holds no study yet, and those that were made for it; needs the lock."""
         for path in (self.worker_log, self._lock):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.checkpoints, ignore_errors=True)
         with contextlib.suppress(OSError):
-            self.path.rmdir()
+            for folder in (self.path, *self._made_parents):
+                folder.rmdir()
 
     def begin(self, definition: Definition) -> Journal:
         """Opens the journal for writing: a new one, or a resumed one with the same definition. Needs the lock.
