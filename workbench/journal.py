@@ -102,7 +102,7 @@ class Journal:
             StorageError: the disk is full or fails; what was written of the line is taken back.
         """
         record: Event = {"event": event, **fields}
-        line = json.dumps(record, separators=(",", ":"), default=_plain).encode() + b"\n"
+        line = encode_event(record)
         with self._lock:
             if self._failure is not None:
                 raise self._failure
@@ -138,6 +138,11 @@ class Journal:
         self.close()
 
 
+def encode_event(event: Mapping[str, Any]) -> bytes:
+    """One event as the journal has it: a line of JSON with its line feed."""
+    return _ENCODER.encode(event).encode() + b"\n"
+
+
 def _plain(value: Any) -> Any:
     """NumPy's numbers and arrays, paths, tuples and mappings as JSON has them."""
     if hasattr(value, "tolist"):
@@ -145,6 +150,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     return str(value)
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_plain)
 
 
 def write_atomically(path: Path, data: bytes | memoryview) -> None:
