@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import threading
@@ -12,7 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.errors import JournalError
-from workbench.journal import Journal, read_journal, write_atomically
+from workbench.journal import (
+    Journal,
+    encode_event,
+    iterate_journal,
+    paused_collector,
+    read_journal,
+    write_atomically,
+)
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(-(2**53), 2**53), st.floats(allow_nan=False), st.text())
 EVENTS = st.lists(st.tuples(st.text(min_size=1), st.dictionaries(st.sampled_from("abc"), VALUES)), max_size=5)
@@ -175,3 +183,26 @@ def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
         write_atomically(path, "text")
     assert path.read_bytes() == b"old"
     assert [item.name for item in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_large_journal_is_read_in_parts_and_its_damage_is_named(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    lines = [encode_event({"event": "epoch", "number": number, "text": "x" * 300}) for number in range(1, 9001)]
+    path.write_bytes(b"".join(lines) + b'{"event":"to')
+    assert [event["number"] for event in iterate_journal(path)] == list(range(1, 9001))
+    lines[7999] = b'{"event":3}\n'
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(JournalError, match=r"line 8000: every line must be one JSON object; received '.{11}' "):
+        list(iterate_journal(path))
+
+
+def test_the_collector_is_as_it_was_after_reading(tmp_path):
+    write(tmp_path / "journal.jsonl", [("first", {})])
+    assert gc.isenabled()
+    read_journal(tmp_path / "journal.jsonl")
+    assert gc.isenabled()
+    with paused_collector(), paused_collector():
+        assert not gc.isenabled()
+    with pytest.raises(JournalError):
+        read_journal(tmp_path / "other.jsonl")
+    assert gc.isenabled()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import shutil
@@ -16,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 import filelock
 
 from workbench.errors import JournalError, StorageError, StudyChangedError, StudyError, StudyLockedError, near_names
-from workbench.journal import Event, Journal, read_journal, write_atomically
+from workbench.journal import (
+    Event,
+    Journal,
+    iterate_journal,
+    paused_collector,
+    read_journal,
+    write_atomically,
+)
+from workbench.trials import History, fold
 
 if TYPE_CHECKING:
     from workbench.definition import Definition
@@ -146,18 +155,31 @@ class StudyDirectory:
             raise
         return journal
 
-    def events(self) -> list[Event]:
-        """The journal's events, for reading.
+    def events(self) -> Iterator[Event]:
+        """The journal's events one by one, for reading.
 
         Raises:
-            StudyError: no such study, with the near ones.
+            StudyError: no such study, with the near ones; later, that a line of its journal cannot be read.
         """
         if not self.journal.is_file():
             raise StudyError(_no_study(self.path))
-        events = read_journal(self.journal)
-        if events:
-            stored_definition(events, self.journal)
-        return events
+        events = iterate_journal(self.journal)
+        first = list(itertools.islice(events, 1))
+        if first:
+            _check_first(first[0], self.journal)
+        return itertools.chain(first, events)
+
+    def history(self) -> History:
+        """What the journal says about the study.
+
+        Raises:
+            StudyError: no such study, with the near ones, or its journal cannot be read.
+        """
+        with paused_collector():
+            history = fold(self.events())
+        if not history.header:
+            _check_first({}, self.journal)
+        return history
 
     def _check_is_ours(self) -> None:
         if self.path.exists() and not self.path.is_dir():
@@ -192,7 +214,13 @@ def stored_definition(events: list[Event], path: Path) -> dict[str, Any]:
     Raises:
         JournalError: the journal does not begin like one, or is of a later format.
     """
-    first = events[0] if events else {}
+    _check_first(events[0] if events else {}, path)
+    latest = [event for event in events if event["event"] in ("study", "definition")]
+    return dict(latest[-1]["definition"])
+
+
+def _check_first(first: Event, path: Path) -> None:
+    """Raises JournalError unless a journal's first event is of a study, and of this format."""
     if first.get("event") != "study" or "definition" not in first:
         raise JournalError(f"{path}, line 1: must be a study event with a definition; the journal is damaged")
     if first.get("format") != FORMAT:
@@ -200,8 +228,6 @@ def stored_definition(events: list[Event], path: Path) -> dict[str, Any]:
             f"{path}: this version reads journals of format {FORMAT}; received {first.get('format')!r}. "
             "Use the version of the workbench that wrote it"
         )
-    latest = [event for event in events if event["event"] in ("study", "definition")]
-    return dict(latest[-1]["definition"])
 
 
 def list_studies(folder: Path) -> list[StudyDirectory]:

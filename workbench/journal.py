@@ -8,10 +8,12 @@ else that cannot be read is an error that names the line; nothing is overwritten
 from __future__ import annotations
 
 import contextlib
+import gc
+import itertools
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,6 +25,8 @@ from workbench.errors import JournalError, StorageError
 Event = dict[str, Any]
 """One line: `event` names what happened, the other keys depend on it."""
 
+_BATCH_BYTES = 2**20
+
 
 def read_journal(path: Path) -> list[Event]:
     """All events, in order; a torn last line is left out.
@@ -30,23 +34,68 @@ def read_journal(path: Path) -> list[Event]:
     Raises:
         JournalError: there is no journal, or a line other than a torn last one cannot be read.
     """
+    with paused_collector():
+        return list(iterate_journal(path))
+
+
+def iterate_journal(path: Path) -> Iterator[Event]:
+    """As `read_journal`, but a large journal is never in memory as a whole.
+
+    Raises:
+        JournalError: when the iteration gets to a line that cannot be read, or begins without a journal.
+    """
+    return itertools.chain.from_iterable(_batches(path))
+
+
+def _batches(path: Path) -> Iterator[list[Event]]:
+    """The events, some thousands at a time."""
     try:
-        data = path.read_bytes()
+        with path.open("rb", buffering=_BATCH_BYTES) as file:
+            number = 1
+            while lines := file.readlines(_BATCH_BYTES):
+                # A writer may be about to finish a torn line: this reader must not take the rest for another.
+                is_torn = not lines[-1].endswith(b"\n")
+                if is_torn:
+                    lines.pop()
+                yield _parse(lines, path, number)
+                if is_torn:
+                    return
+                number += len(lines)
     except FileNotFoundError:
         raise JournalError(f"{path}: no such journal; the folder is not a study") from None
     except OSError as error:
         raise JournalError(f"{path}: the journal cannot be read ({error})") from error
-    whole, _, _ = data.rpartition(b"\n")
-    events: list[Event] = []
-    for number, line in enumerate(whole.split(b"\n") if whole else [], start=1):
+
+
+def _parse(lines: list[bytes], path: Path, first: int) -> list[Event]:
+    """One event a line; `first` is the number of the first line."""
+    try:
+        events = [from_json(line) for line in lines]
+        if {type(event["event"]) for event in events} <= {str}:
+            return events
+    except (ValueError, TypeError, KeyError):
+        pass
+    # One of them is bad: which?
+    for number, line in enumerate((line.removesuffix(b"\n") for line in lines), start=first):
         try:
             event = from_json(line)
         except ValueError as error:
             raise JournalError(_unreadable(path, number, line, str(error))) from error
         if not isinstance(event, dict) or not isinstance(event.get("event"), str):
             raise JournalError(_unreadable(path, number, line, 'not an object with a key "event"'))
-        events.append(event)
-    return events
+    raise AssertionError(f"{path}: lines {first} to {number} were unreadable, each of them is readable")
+
+
+@contextlib.contextmanager
+def paused_collector() -> Iterator[None]:
+    """Keeps Python's cycle collector from walking over millions of events, which have no cycles, again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _unreadable(path: Path, number: int, line: bytes, reason: str) -> str:

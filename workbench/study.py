@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.directory import StudyDirectory, list_studies, stored_definition
+from workbench.directory import StudyDirectory, list_studies
 from workbench.errors import StudyError, near_names
-from workbench.trials import History, Status, Trial, fold
+from workbench.trials import History, Status, Trial
 
 if TYPE_CHECKING:
     import keras
@@ -26,10 +26,9 @@ class Study:
     """
 
     def __init__(self, place: StudyDirectory):
-        events = place.events()
         self.path = place.path
-        self.history: History = fold(events)
-        self.definition: dict[str, Any] = stored_definition(events, place.journal)
+        self.history: History = place.history()
+        self.definition: dict[str, Any] = dict(self.history.definition)
         self._place = place
         if not place.is_running():
             for trial in self.history.trials.values():

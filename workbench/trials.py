@@ -5,12 +5,15 @@ from __future__ import annotations
 import enum
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from workbench.journal import Event
 from workbench.oracles.protocol import Direction, Outcome, Record, Value
+from workbench.summaries import plain, summarise
 
 
 class Status(enum.StrEnum):
@@ -99,63 +102,60 @@ class Trial:
     error: str | None = None
     executions: dict[int, Execution] = field(default_factory=dict)
 
+    @property
+    def epochs(self) -> int:
+        """How many epochs it has been trained for: the most that one of its executions has."""
+        return max((max(item.epochs, default=0) for item in self.executions.values()), default=0)
+
     def score(self, metric: str, direction: Direction, until: int | None = None) -> float | None:
         """The mean over executions of the metric at each one's best epoch, or None if there is no value."""
-        best = [pair[1] for pair in self._best(metric, direction, until)]
+        pick = max if direction == "max" else min
+        best = []
+        for execution in self.executions.values():
+            values = [value for _, value in execution.metric(metric, until) if math.isfinite(value)]
+            if values:
+                best.append(pick(values))
         return statistics.fmean(best) if best else None
 
-    def _best(self, metric: str, direction: Direction, until: int | None = None) -> list[tuple[int, float]]:
-        """(epoch, value) of each execution's best epoch; the first one on a tie."""
-        sign = 1 if direction == "max" else -1
-        found = []
-        for execution in self.executions.values():
-            pairs = [pair for pair in execution.metric(metric, until) if math.isfinite(pair[1])]
-            if pairs:
-                found.append(max(pairs, key=lambda pair: (sign * pair[1], -pair[0])))
-        return found
-
     def row(self, metric: str, direction: Direction, until: int | None = None) -> dict[str, Any]:
-        """This trial's row of the table of trials; `until` looks at the first epochs only."""
-        best = [] if self.status is Status.FAILED else self._best(metric, direction, until)
-        values = [value for _, value in best]
-        sign = 1 if direction == "max" else -1
-        last = [pairs[-1][1] for item in self.executions.values() if (pairs := item.metric(metric, until))]
-        events = [
-            event
-            for item in self.executions.values()
-            for epoch, event in item.epochs.items()
-            if until is None or epoch <= until
-        ]
-        # The first epoch of an attempt holds the tracing of the graph; it says nothing of a step.
-        steady = [event for event in events if not event.get("first")] or events
-        first = next(iter(self.executions.values()), None)
+        """This trial's row of the table of trials, None where a value is missing; see `trial_columns`."""
+        columns = trial_columns([self], metric, direction, until)
         return {
-            "trial_id": self.trial_id,
-            "status": str(self.status),
-            "score": statistics.fmean(values) if values else None,
-            "score_std": statistics.stdev(values) if len(values) > 1 else None,
-            "last_score": statistics.fmean(last) if last else None,
-            "best_epoch": max(best, key=lambda pair: sign * pair[1])[0] if best else None,
-            "epochs": max((epoch for item in self.executions.values() for epoch in item.epochs), default=0),
-            "bracket": self.bracket,
-            "rung": self.rung,
-            "parameters": self.parameters,
-            "flops": self.flops,
-            "seconds": sum(event["seconds"] for event in events),
-            "step_ms": _median(event["step_ms"] for event in steady),
-            "images_per_s": _median(event["images_per_s"] for event in steady),
-            "device": self.device,
-            "replicas": self.replicas,
-            "seed": first.seed if first else None,
-            "started_at": self.started_at,
-            "error": self.error,
+            **{name: plain(column[0]) for name, column in columns.items()},
             **{f"hp.{name}": value for name, value in self.values.items()},
         }
 
 
-def _median(values: Iterable[float]) -> float | None:
-    known = list(values)
-    return statistics.median(known) if known else None
+def trial_columns(
+    trials: Sequence[Trial], metric: str, direction: Direction, until: int | None = None
+) -> dict[str, Sequence[Any]]:
+    """`TRIAL_COLUMNS` of some trials; None or NaN where a value is missing.
+
+    Args:
+        trials: in the order of the rows.
+        metric, direction: the objective.
+        until: look at the first so many epochs only (but for `epochs`, which has all).
+    """
+    numbers = summarise(trials, metric, direction, until)
+    has_score = np.array([trial.status is not Status.FAILED for trial in trials], bool)
+    best_epoch = np.where(has_score & (numbers.best_epoch > 0), numbers.best_epoch, np.nan)
+    firsts = [next(iter(trial.executions.values()), None) for trial in trials]
+    columns: dict[str, Any] = {
+        "trial_id": [trial.trial_id for trial in trials],
+        "status": [trial.status.value for trial in trials],
+        "score": np.where(has_score, numbers.score, np.nan),
+        "score_std": np.where(has_score, numbers.score_std, np.nan),
+        "last_score": numbers.last_score,
+        "best_epoch": [None if epoch != epoch else int(epoch) for epoch in best_epoch.tolist()],
+        "seconds": numbers.seconds,
+        "step_ms": numbers.step_ms,
+        "images_per_s": numbers.images_per_s,
+        "seed": [first.seed if first else None for first in firsts],
+    }
+    for name in TRIAL_COLUMNS:
+        if name not in columns:
+            columns[name] = [getattr(trial, name) for trial in trials]
+    return {name: columns[name] for name in TRIAL_COLUMNS}
 
 
 @dataclass
@@ -164,21 +164,25 @@ class History:
 
     Attributes:
         header: the first event, `study`.
+        definition: the resolved definition in force.
         sessions: one event for each time that a search ran on the study.
         space: the last `space` event: data facts, space configuration, objective, direction.
         trials: by trial_id, in order of first proposal.
         records: every proposal in order, as oracles see them.
         rejections: one event for each point that was outside the constraints.
         finished: the last `finished` event, if nothing happened after it.
+        progress: the `epoch` and `result` events in journal order, those of discarded attempts included.
     """
 
     header: Event = field(default_factory=dict)
+    definition: dict[str, Any] = field(default_factory=dict)
     sessions: list[Event] = field(default_factory=list)
     space: Event = field(default_factory=dict)
     trials: dict[str, Trial] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
     rejections: list[Event] = field(default_factory=list)
     finished: Event | None = None
+    progress: list[Event] = field(default_factory=list)
 
     @property
     def metric(self) -> str:
@@ -214,13 +218,21 @@ class History:
 def fold(events: Iterable[Event]) -> History:
     """Derives the state of a study from its journal's events."""
     history = History()
+    handlers = _HANDLERS
     for event in events:
-        history.apply(event)
+        handle = handlers.get(event["event"])
+        if handle is not None:
+            handle(history, event)
     return history
 
 
 def _on_study(history: History, event: Event) -> None:
     history.header = event
+    history.definition = event.get("definition", {})
+
+
+def _on_definition(history: History, event: Event) -> None:
+    history.definition = event["definition"]
 
 
 def _on_session(history: History, event: Event) -> None:
@@ -273,10 +285,10 @@ def _on_model(history: History, event: Event) -> None:
 
 
 def _on_epoch(history: History, event: Event) -> None:
-    execution = history.trials[event["trial_id"]].executions[int(event["execution"])]
-    execution.epochs[int(event["epoch"])] = event
-    history._seconds += float(event["seconds"])
+    history.trials[event["trial_id"]].executions[event["execution"]].epochs[event["epoch"]] = event
+    history._seconds += event["seconds"]
     history._epochs += 1
+    history.progress.append(event)
 
 
 def _on_checkpoint(history: History, event: Event) -> None:
@@ -287,6 +299,7 @@ def _on_result(history: History, event: Event) -> None:
     trial = history.trials[event["trial_id"]]
     trial.status = Status(event["status"])
     trial.error = event.get("error")
+    history.progress.append(event)
     position = history._open_records.pop(trial.trial_id)
     opened = history.records[position]
     history.records[position] = Record(
@@ -306,6 +319,7 @@ def _on_finished(history: History, event: Event) -> None:
 
 _HANDLERS: Mapping[str, Any] = {
     "study": _on_study,
+    "definition": _on_definition,
     "session": _on_session,
     "space": _on_space,
     "proposal": _on_proposal,

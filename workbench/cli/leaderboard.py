@@ -36,10 +36,12 @@ def leaderboard(
     formats have them all, and all rows.
     """
     from workbench.cli.output import TABLE_ROWS, format_of, readable_columns, select, write_table
+    from workbench.journal import paused_collector
     from workbench.study import open_study
 
     check_plugin_options(plugin_files, plugins_dirs)
-    frame = open_study(find_study(study, directory)).leaderboard(all_statuses=all_statuses, at_epoch=at_epoch)
+    with paused_collector():
+        frame = open_study(find_study(study, directory)).leaderboard(all_statuses=all_statuses, at_epoch=at_epoch)
     chosen_format = format_of(format_name, output)
     is_table = chosen_format == "table"
     if is_table and top is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from workbench.trials import TRIAL_COLUMNS, History, Status, Trial
+from workbench.trials import History, Status, Trial, trial_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,13 +41,22 @@ def trials_table(history: History, *, until: int | None = None, trials: Iterable
         trials: those to list; by default all.
     """
     chosen = list(history.trials.values() if trials is None else trials)
-    rows = [trial.row(history.metric, history.direction, until) for trial in chosen]
+    names: dict[str, None] = {}
+    for trial in chosen:
+        names.update(dict.fromkeys(trial.values))
     if until is not None:
-        rows = [row for row in rows if row["epochs"] >= until]
-    names = [f"hp.{name}" for name in dict.fromkeys(name for trial in chosen for name in trial.values)]
-    frame = pd.DataFrame(rows, columns=[*TRIAL_COLUMNS, *names])
-    frame["started_at"] = pd.to_datetime(frame["started_at"], utc=True)
-    return frame.astype(_TYPES)
+        chosen = [trial for trial in chosen if trial.epochs >= until]
+    # By columns: from a list of rows, pandas takes ten times as long.
+    columns = {
+        name: pd.Series(column, dtype=_TYPES.get(name))
+        for name, column in trial_columns(chosen, history.metric, history.direction, until).items()
+    }
+    columns["started_at"] = pd.to_datetime(columns["started_at"], utc=True)
+    # Row by row, as each trial's values lie together in memory; then turned over.
+    values = [[trial.values.get(name, math.nan) for name in names] for trial in chosen]
+    for name, column in zip(names, zip(*values, strict=True) if values else [()] * len(names), strict=True):
+        columns[f"hp.{name}"] = pd.Series(list(column))
+    return pd.DataFrame(columns)
 
 
 def epochs_table(history: History) -> pd.DataFrame:
