@@ -130,7 +130,9 @@ def _over_runs(values: Floats, counts: npt.NDArray[np.bool_], trial_of_run: Ints
     mean[owners] = chosen
     for trial in np.flatnonzero(np.bincount(owners, minlength=trials) > 1):
         own = chosen[owners == trial].tolist()
-        mean[trial], deviation[trial] = statistics.fmean(own), statistics.stdev(own)
+        mean[trial] = statistics.fmean(own)
+        # The last epoch's values need not be finite, which the exact deviation takes for granted.
+        deviation[trial] = statistics.stdev(own) if np.isfinite(own).all() else np.nan
     return mean, deviation
 
 
