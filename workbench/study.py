@@ -12,6 +12,7 @@ from workbench.trials import History, Status, Trial
 if TYPE_CHECKING:
     import keras
     import pandas as pd
+    import plotly.graph_objects as go
 
     from workbench.registry import Registry
 
@@ -88,6 +89,20 @@ class Study:
         if at_epoch is not None and at_epoch < 1:
             raise StudyError(f"at_epoch must be 1 or greater; received {at_epoch}")
         return rank(trials_table(self.history, until=at_epoch), direction=self.direction, all_statuses=all_statuses)
+
+    def plot(self, name: str) -> go.Figure:
+        """A Plotly figure, the one that `workbench report` shows: a notebook draws it.
+
+        Args:
+            name: "best_so_far", "learning_curves", "parallel_coordinates", "importance", "hyperparameters", "pareto"
+                or "failures".
+
+        Raises:
+            UsageError: there is no such plot.
+        """
+        from workbench.results.plots import plot_study
+
+        return plot_study(self, name)
 
     def trial(self, trial_id: str) -> Trial:
         """One trial's state.

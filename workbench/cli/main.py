@@ -14,6 +14,7 @@ from workbench.cli.devices import devices
 from workbench.cli.leaderboard import leaderboard
 from workbench.cli.plugins import plugins
 from workbench.cli.predict import predict
+from workbench.cli.report import report
 from workbench.cli.search import search
 from workbench.cli.searches import searches
 from workbench.cli.studies import studies
@@ -33,7 +34,7 @@ def cli() -> None:
     """
 
 
-for command in (search, train, predict, leaderboard, studies, searches, plugins, devices):
+for command in (search, train, predict, leaderboard, report, studies, searches, plugins, devices):
     cli.add_command(command)
 
 

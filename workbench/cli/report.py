@@ -1,0 +1,43 @@
+"""`workbench report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from workbench.cli.options import DIRECTORY, check_plugin_options, common_options, find_study
+
+
+@click.command()
+@click.argument("studies", nargs=-1, required=True, metavar="STUDY...")
+@click.option("--directory", default=DIRECTORY, show_default=True, metavar="DIR", help="Folder of studies.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    metavar="FILE.html",
+    help="The file to write.",
+)
+@common_options
+def report(
+    studies: tuple[str, ...],
+    directory: str,
+    output: Path,
+    plugin_files: tuple[str, ...],
+    plugins_dirs: tuple[str, ...],
+) -> None:
+    """Write one self-contained HTML page: figures, leaderboard, how the study was made.
+
+    STUDY is a path, or a name in the folder of studies; several are compared. The page opens from disk and fetches
+    nothing.
+    """
+    from workbench.results.report import write_report
+    from workbench.study import open_study
+
+    check_plugin_options(plugin_files, plugins_dirs)
+    write_report([open_study(find_study(study, directory)) for study in dict.fromkeys(studies)], output)
+    size = output.stat().st_size / 1e6
+    click.echo(f"{output}: {len(studies)} {'study' if len(studies) == 1 else 'studies'}, {size:.1f} MB; open it in a browser")
