@@ -40,4 +40,6 @@ def report(
     check_plugin_options(plugin_files, plugins_dirs)
     write_report([open_study(find_study(study, directory)) for study in dict.fromkeys(studies)], output)
     size = output.stat().st_size / 1e6
-    click.echo(f"{output}: {len(studies)} {'study' if len(studies) == 1 else 'studies'}, {size:.1f} MB; open it in a browser")
+    click.echo(
+        f"{output}: {len(studies)} {'study' if len(studies) == 1 else 'studies'}, {size:.1f} MB; open it in a browser"
+    )

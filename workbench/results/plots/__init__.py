@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench.errors import UsageError, near_names
+from workbench.results.plots.against import hyperparameters
 from workbench.results.plots.curves import best_so_far, compare_best_so_far, learning_curves
 from workbench.results.plots.look import Plot
-from workbench.results.plots.spaces import hyperparameters, importance, parallel_coordinates
+from workbench.results.plots.spaces import importance, parallel_coordinates
 from workbench.results.plots.tradeoffs import failures, pareto
 from workbench.results.plots.view import View
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.results.plots.look import FAINT, Plot, menu, count, duration, empty, escape, figure, line_style, score
+from workbench.results.plots.look import FAINT, Plot, count, duration, empty, escape, figure, line_style, menu, score
 from workbench.results.plots.view import View
 from workbench.trials import Status, Trial
 
@@ -31,7 +31,9 @@ def compare_best_so_far(views: Sequence[View]) -> Plot:
     tables = [progress(view) for view in views]
     if all(table["best"].isna().all() for table in tables):
         return empty("best_so_far", title, "No trial has completed yet.")
-    traces, x_values = [], {axis: [] for axis in AXES}
+    metrics = dict.fromkeys(view.study.metric for view in views)
+    traces: list[Any] = []
+    x_values: dict[str, list[Any]] = {axis: [] for axis in AXES}
     for view, table in zip(views, tables, strict=True):
         steps = _corners(table, view.study.direction)
         for axis in AXES:
@@ -48,11 +50,13 @@ def compare_best_so_far(views: Sequence[View]) -> Plot:
                 hovertemplate="%{y:.4f} by trial %{text}, at %{x:,}<extra>%{fullData.name}</extra>",
             )
         )
-    updates = [[{"x": list(x_values[axis])}, {"xaxis.title.text": label}] for axis, label in AXES.items()]
+    updates: list[list[dict[str, Any]]] = [
+        [{"x": list(x_values[axis])}, {"xaxis.title.text": label}] for axis, label in AXES.items()
+    ]
     made = figure(
         *traces,
         xaxis={"title": {"text": AXES["trials"]}, "rangemode": "tozero"},
-        yaxis={"title": {"text": f"best {escape(views[0].study.metric)}"}},
+        yaxis={"title": {"text": f"best {escape(' or '.join(metrics))}"}},
         showlegend=len(views) > 1,
         updatemenus=[menu("horizontal axis", list(AXES), updates)],
     )
@@ -60,7 +64,8 @@ def compare_best_so_far(views: Sequence[View]) -> Plot:
         made.add_hline(
             y=target,
             line={"dash": "dot", "width": 1, "color": FAINT},
-            annotation={"text": f"target {target:g}", "xanchor": "right"},
+            annotation={"text": f"target {target:g}"},
+            annotation_position="top right",
         )
     finding = " ".join(_progress_sentence(view, table) for view, table in zip(views, tables, strict=True))
     return Plot(
@@ -68,7 +73,9 @@ def compare_best_so_far(views: Sequence[View]) -> Plot:
         title=title,
         figure=made,
         finding=finding,
-        notes=("A trial counts when it is done, in order of first proposal; failed ones cost epochs and seconds, too.",),
+        notes=(
+            "A trial counts when it is done, in order of first proposal; failed ones cost epochs and seconds, too.",
+        ),
     )
 
 
@@ -127,10 +134,12 @@ def target_sentence(view: View, table: pd.DataFrame) -> str:
     if reached.empty:
         return f"The target {view.target:g} is not reached."
     row = reached.iloc[0]
-    return (
-        f"The target {view.target:g} was reached by trial {row['trial_id']}, after {count(int(row['trials']), 'trial')}, "
-        f"{row['epochs']:,} epochs and {duration(row['seconds'])}."
-    )
+    return f"The target {view.target:g} was reached by trial {row['trial_id']}, after {cost(row)}."
+
+
+def cost(row: pd.Series) -> str:
+    """What was spent up to a row of `progress`."""
+    return f"{count(int(row['trials']), 'trial')}, {row['epochs']:,} epochs and {duration(row['seconds'])}"
 
 
 def learning_curves(view: View) -> Plot:

@@ -36,6 +36,9 @@ COLORS = ("#0f7cc0", "#d55e00", "#00916a", "#c0609b", "#9a7600")
 """Okabe and Ito's colours that can be told apart with any colour vision (https://jfly.uni-koeln.de/color/), each moved
 until it has a contrast of 3 or more against the panels of both themes."""
 
+NO_TRIALS = "No trial has completed yet."
+NOTHING_VARIES = "No hyperparameter differs between the completed trials."
+
 DASHES = ("solid", "dash", "dot")
 """What tells lines of one colour apart."""
 
@@ -89,8 +92,10 @@ def template(theme: str) -> go.layout.Template:
             "paper_bgcolor": colors["panel"],
             "plot_bgcolor": colors["panel"],
             "colorway": list(COLORS),
-            "colorscale": {"sequential": [list(stop) for stop in _SCALES[theme]]},
-            "coloraxis": {"colorbar": {"thickness": 12, "outlinewidth": 0}},
+            "coloraxis": {
+                "colorscale": [list(stop) for stop in _SCALES[theme]],
+                "colorbar": {"thickness": 12, "outlinewidth": 0},
+            },
             "xaxis": axis,
             "yaxis": axis,
             "hoverlabel": {
@@ -99,7 +104,14 @@ def template(theme: str) -> go.layout.Template:
                 "font": {"color": colors["ink"], "family": FONT, "size": 12},
                 "align": "left",
             },
-            "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "xanchor": "left", "x": 0},
+            "legend": {
+                "orientation": "h",
+                "yanchor": "bottom",
+                "y": 1.02,
+                "xanchor": "left",
+                "x": 0,
+                "traceorder": "normal",
+            },
             "margin": {"l": 56, "r": 16, "t": 40, "b": 48},
         }
     )
@@ -109,6 +121,33 @@ def figure(*traces: Any, height: int = 380, **layout: Any) -> go.Figure:
     """A figure of `height` pixels in the light theme, as wide as there is room."""
     made = go.Figure(list(traces))
     made.update_layout(template=template("light"), height=height, **layout)
+    return made
+
+
+def labelled_bars(bars: Sequence[go.Bar], labels: Sequence[str], **layout: Any) -> go.Figure:
+    """Horizontal bars, the first on top, each under its label, as beside it there is no room on a phone.
+
+    Args:
+        bars: traces with one `x` a label, None where it is another trace's.
+        labels: what stands above each; not escaped yet.
+    """
+    places = range(len(labels), 0, -1)
+    for bar in bars:
+        bar.update(y=[place - 0.2 for place in places], width=0.36, orientation="h")
+    texts = go.Scatter(
+        x=[0] * len(labels),
+        y=[place + 0.2 for place in places],
+        text=[escape(label) for label in labels],
+        mode="text",
+        textposition="middle right",
+        cliponaxis=False,
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    made = figure(*bars, texts, height=120 + 44 * len(labels), barmode="overlay", **layout)
+    made.update_layout(
+        yaxis={"visible": False, "range": [0.4, len(labels) + 0.6], "fixedrange": True}, margin={"l": 12}
+    )
     return made
 
 
@@ -144,6 +183,19 @@ def menu(
     }
 
 
+def log_ticks() -> dict[str, Any]:
+    """Ticks at 1, 2 and 5 times the powers of ten, for a logarithmic axis."""
+    places = [step * 10.0**power for power in range(-9, 13) for step in (1, 2, 5)]
+    return {"tickmode": "array", "tickvals": places, "ticktext": [_short(place) for place in places]}
+
+
+def _short(value: float) -> str:
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:.12g}" if value >= 1e-4 else f"{value:.0e}"
+
+
 def escape(text: object) -> str:
     """Text of users and plugins for a figure, in which Plotly would read HTML."""
     return html.escape(str(text), quote=False)
@@ -168,6 +220,8 @@ def score(value: float) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds as people say them: "48 s", "12 min", "3.5 h"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"

@@ -8,24 +8,34 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from workbench.results.plots.importance import (
+from workbench.results.plots.forest import (
     FOLDS,
     MIN_TRIALS,
     PERMUTATIONS,
-    REPEATS,
     TREES,
     WEAK_R2,
     Importances,
-    importances,
 )
-from workbench.results.plots.look import COLORS, FAINT, Plot, count, empty, escape, figure, menu, number, score
-from workbench.results.plots.view import Hyperparameter, View
+from workbench.results.plots.look import (
+    COLORS,
+    FAINT,
+    NO_TRIALS,
+    NOTHING_VARIES,
+    Plot,
+    count,
+    empty,
+    escape,
+    figure,
+    labelled_bars,
+    number,
+)
+from workbench.results.plots.view import TOP, Hyperparameter, View
 
 MAX_AXES = 12
 """Parallel coordinates of more hyperparameters cannot be read."""
 
-NO_TRIALS = "No trial has completed yet."
-NOTHING_VARIES = "No hyperparameter differs between the trials."
+MAX_BARS = 12
+TICK_LENGTH = 14
 
 
 def parallel_coordinates(view: View) -> Plot:
@@ -59,15 +69,22 @@ def parallel_coordinates(view: View) -> Plot:
     if len(shown) < len(varied):
         left_out = ", ".join(item.label for item in varied if item not in shown)
         notes.append(f"Left out, as the less important ones: {left_out}.")
-    best = view.ranked.iloc[0]
-    values = ", ".join(f"{label} {value}" for label, value in view.described(best))
-    return Plot(
-        name=name,
-        title=title,
-        figure=made,
-        finding=f"The best of {count(len(view.ranked), 'completed trial')} has {values}.",
-        notes=tuple(notes),
-    )
+    return Plot(name=name, title=title, figure=made, finding=_in_common(view, shown), notes=tuple(notes))
+
+
+def _in_common(view: View, shown: list[Hyperparameter]) -> str:
+    """What most of the best trials have and not most of all: four fifths of the best, at most half as many of all."""
+    top = view.ranked.head(TOP)
+    found = []
+    for item in shown:
+        if item.is_category and top[item.column].notna().any():
+            value = top[item.column].mode().iloc[0]
+            among, overall = (frame[item.column] == value for frame in (top, view.ranked))
+            if among.mean() >= 0.8 and overall.mean() <= 0.5 * among.mean() + 0.1:
+                found.append(f"{item.label} = {number(value)} ({among.sum()} of them, {overall.mean():.0%} of all)")
+    if not found:
+        return f"The best {count(len(top), 'trial')} share no value of a hyperparameter that is rare among all."
+    return f"What the best {count(len(top), 'trial')} share: {', '.join(found)}."
 
 
 def _is_min(view: View) -> bool:
@@ -89,8 +106,10 @@ def _dimension(column: pd.Series, item: Hyperparameter) -> dict[str, Any]:
     is_active = column.notna().to_numpy()
     if item.is_category:
         codes = {value: place for place, value in enumerate(item.values)}
-        values = np.array([codes.get(value, -1) if active else -1 for value, active in zip(column, is_active, strict=True)])
-        ticks, texts = list(range(len(codes))), [escape(number(value)) for value in codes]
+        values = np.array(
+            [codes.get(value, -1) if active else -1 for value, active in zip(column, is_active, strict=True)]
+        )
+        ticks, texts = [float(code) for code in range(len(codes))], [number(value) for value in codes]
         below = -1.0
     else:
         numbers = column.astype(float).to_numpy()
@@ -100,13 +119,14 @@ def _dimension(column: pd.Series, item: Hyperparameter) -> dict[str, Any]:
         texts = [f"{10**tick:.2g}" if item.is_log else number(float(f"{tick:.3g}")) for tick in ticks]
         below = low - 0.2 * (high - low)
         values = np.where(is_active, values, below)
+    texts = [text if len(text) <= TICK_LENGTH else f"{text[: TICK_LENGTH - 1]}…" for text in texts]
     if not is_active.all():
         ticks, texts = [below, *ticks], ["none", *texts]
     return {
         "label": escape(item.label),
         "values": values.astype(float),
         "tickvals": ticks,
-        "ticktext": texts,
+        "ticktext": [escape(text) for text in texts],
         "range": [min(ticks), max(ticks)] if max(ticks) > min(ticks) else None,
     }
 
@@ -117,21 +137,21 @@ def importance(view: View) -> Plot:
     found = view.importances
     if found is None:
         return empty(name, title, _why_no_importance(view))
-    table = found.table.iloc[::-1]
-    made = figure(
-        go.Bar(
-            x=table["importance"],
-            y=[escape(label) for label in table["label"]],
-            orientation="h",
-            marker={"color": COLORS[0] if found.r2 >= WEAK_R2 else FAINT},
-            error_x={"type": "data", "array": table["importance_std"], "color": FAINT, "thickness": 1.5},
-            hovertemplate="%{y}: %{x:.3f} ± %{error_x.array:.3f}<extra></extra>",
-        ),
-        height=120 + 28 * len(table),
-        xaxis={"title": {"text": "fall of R² when shuffled"}},
-        bargap=0.35,
+    table = found.table.head(MAX_BARS)
+    bar = go.Bar(
+        x=table["importance"],
+        customdata=[escape(label) for label in table["label"]],
+        marker={"color": COLORS[0] if found.r2 >= WEAK_R2 else FAINT},
+        error_x={"type": "data", "array": table["importance_std"], "color": FAINT, "thickness": 1.5},
+        hovertemplate="%{customdata}: %{x:.3f} ± %{error_x.array:.3f}<extra></extra>",
     )
-    return Plot(name=name, title=title, figure=made, finding=_importance_finding(found), notes=_importance_notes(found))
+    made = labelled_bars(
+        [bar], list(table["label"]), xaxis={"title": {"text": "fall of R² when shuffled"}}, showlegend=False
+    )
+    notes = _importance_notes(found)
+    if len(found.table) > MAX_BARS:
+        notes = (f"Left out: the {len(found.table) - MAX_BARS} least important ones.", *notes)
+    return Plot(name=name, title=title, figure=made, finding=_importance_finding(found), notes=notes)
 
 
 def _why_no_importance(view: View) -> str:
@@ -144,124 +164,23 @@ def _importance_finding(found: Importances) -> str:
     told = f"cross-validated R² {found.r2:.2f} ± {found.r2_std:.2f}"
     if found.r2 < WEAK_R2:
         return (
-            f"Do not rely on this ranking: the forest explains too little of the scores ({told}; below {WEAK_R2} it says "
-            "little). More trials help, or the score depends mostly on chance."
+            f"Do not rely on this ranking: the forest explains too little of the scores ({told}; below {WEAK_R2} it "
+            "says little). More trials help, or the score depends mostly on chance."
         )
     top = found.table.iloc[0]
     clear = found.table[found.table["importance"] > 2 * found.table["importance_std"]]["label"]
     others = f" Clearly above their spread (2 standard deviations): {', '.join(clear)}." if len(clear) else ""
-    return f"The score depends most on {top['label']} ({top['importance']:.2f} ± {top['importance_std']:.2f}; {told}).{others}"
+    value = f"{top['importance']:.2f} ± {top['importance_std']:.2f}"
+    return f"The score depends most on {top['label']} ({value}; {told}).{others}"
 
 
 def _importance_notes(found: Importances) -> tuple[str, ...]:
     sampled = f"a seeded sample of {found.trials:,} of " if found.trials < found.of_trials else ""
+    folds = f"{FOLDS} folds{', drawn twice,' if found.repeats > 1 else ''} of {sampled}"
     return (
-        f"Permutation importance (Breiman 2001): a random forest of {TREES} trees predicts the score of held-out trials; a "
-        f"bar says how much its R² falls when one hyperparameter is shuffled, {PERMUTATIONS} times. Bars are means, "
-        f"whiskers one standard deviation, over {FOLDS} folds, {REPEATS} times, of {sampled}"
-        f"{found.of_trials:,} completed trials.",
+        f"Permutation importance (Breiman 2001): a random forest of {TREES} trees predicts the score of held-out "
+        f"trials; a bar says how much its R² falls when one hyperparameter is shuffled, {PERMUTATIONS} times. Bars are "
+        f"means, whiskers one standard deviation, over {folds}{found.of_trials:,} completed trials.",
         "It says what the forest uses within the ranges that were searched, not what causes what; correlated "
         "hyperparameters share their importance. An inactive one counts for the one that it is conditional on.",
-    )
-
-
-def hyperparameters(view: View) -> Plot:
-    """The score against each hyperparameter, chosen from a menu."""
-    name, title = "hyperparameters", "Score against each hyperparameter"
-    if view.ranked.empty:
-        return empty(name, title, NO_TRIALS)
-    varied = [item for item in view.hyperparameters if view.ranked[item.column].nunique() > 1]
-    if not varied:
-        return empty(name, title, NOTHING_VARIES)
-    found = view.importances
-    if found is not None:
-        order = list(found.table["name"])
-        varied.sort(key=lambda item: order.index(item.name))
-    traces: list[Any] = []
-    for place, item in enumerate(varied):
-        traces += [trace.update(visible=place == 0) for trace in _against(view, item)]
-    updates = []
-    for place, item in enumerate(varied):
-        is_visible = [index // 2 == place for index in range(len(traces))]
-        updates.append([{"visible": is_visible}, _axis(item)])
-    made = figure(
-        *traces,
-        height=420,
-        yaxis={"title": {"text": escape(view.study.metric)}},
-        showlegend=False,
-        updatemenus=[menu("hyperparameter", [escape(item.label) for item in varied], updates, "dropdown")],
-    )
-    made.update_layout(_axis(varied[0]))
-    first = varied[0]
-    return Plot(
-        name=name,
-        title=title,
-        figure=made,
-        finding=_best_value(view, first),
-        notes=(*view.thinning, f"In colour: the best {count(len(view.styles), 'trial')}. Values without trials are not shown."),
-    )
-
-
-def _against(view: View, item: Hyperparameter) -> list[Any]:
-    """All shown trials, and the best ones in their colours."""
-    active = view.shown[view.shown[item.column].notna()]
-    top = active[active["trial_id"].isin(view.styles)]
-    hover = "trial %{text}: %{y:.4f}<br>" + escape(item.label).replace("%", "%%") + " = %{x}<extra></extra>"
-    if item.is_category:
-        x, top_x = ([number(value) for value in frame[item.column]] for frame in (active, top))
-        x, top_x = ([escape(value) for value in values] for values in (x, top_x))
-        points: Any = go.Box(
-            boxpoints="all",
-            jitter=0.5,
-            pointpos=0,
-            line={"width": 1, "color": FAINT},
-            fillcolor="rgba(125,135,148,0.12)",
-        )
-    else:
-        x, top_x = (frame[item.column].to_numpy(dtype=float) for frame in (active, top))
-        points = go.Scatter(mode="markers")
-    points.update(
-        x=x,
-        y=active["score"].to_numpy(dtype=float),
-        text=list(active["trial_id"]),
-        marker={"size": 5, "opacity": 0.5, "color": FAINT},
-        hovertemplate=hover,
-        hoveron="points" if item.is_category else None,
-    )
-    best = go.Scatter(
-        x=top_x,
-        y=top["score"].to_numpy(dtype=float),
-        text=list(top["trial_id"]),
-        mode="markers",
-        marker={"size": 9, "color": [view.styles[trial_id]["color"] for trial_id in top["trial_id"]]},
-        hovertemplate=hover,
-    )
-    return [points, best]
-
-
-def _axis(item: Hyperparameter) -> dict[str, Any]:
-    kind = "category" if item.is_category else "log" if item.is_log else "linear"
-    return {
-        "xaxis.title.text": escape(item.label),
-        "xaxis.type": kind,
-        "xaxis.categoryorder": "array",
-        "xaxis.categoryarray": [escape(number(value)) for value in item.values] if item.is_category else [],
-        "xaxis.autorange": True,
-        "yaxis.autorange": True,
-    }
-
-
-def _best_value(view: View, item: Hyperparameter) -> str:
-    active = view.ranked[view.ranked[item.column].notna()]
-    if item.is_category:
-        means = active.groupby(active[item.column].map(number))["score"].agg(["mean", "count"])
-        best = means["mean"].idxmin() if _is_min(view) else means["mean"].idxmax()
-        return (
-            f"By mean score, the best {item.label} is {best}: {score(means.loc[best, 'mean'])} over "
-            f"{count(int(means.loc[best, 'count']), 'trial')}."
-        )
-    tenth = active.head(max(1, len(active) // 10))[item.column].astype(float)
-    return (
-        f"The best tenth of the trials has {item.label} from {number(float(tenth.min()))} to {number(float(tenth.max()))}; all "
-        f"trials have {number(float(active[item.column].min()))} to {number(float(active[item.column].max()))}."
     )

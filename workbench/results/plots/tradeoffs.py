@@ -9,7 +9,20 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from workbench.results.plots.look import COLORS, FAINT, Plot, menu, count, empty, escape, figure, number, score
+from workbench.results.plots.look import (
+    COLORS,
+    FAINT,
+    Plot,
+    count,
+    empty,
+    escape,
+    figure,
+    labelled_bars,
+    log_ticks,
+    menu,
+    number,
+    score,
+)
 from workbench.results.plots.view import View
 from workbench.trials import Status
 
@@ -21,7 +34,9 @@ COSTS = {
 """What the score is weighed against; smaller is better."""
 
 MAX_REASONS = 12
-REASON_LENGTH = 70
+REASON_LENGTH = 44
+
+_KINDS = {"failed": COLORS[1], "stopped": COLORS[4], "rejected": COLORS[0]}
 
 
 def pareto(view: View) -> Plot:
@@ -43,20 +58,22 @@ def pareto(view: View) -> Plot:
         *traces,
         height=420,
         yaxis={"title": {"text": escape(view.study.metric)}},
-        xaxis={"type": "log"},
-        updatemenus=[menu("cost", [cost.replace("step_ms", "step time").replace("flops", "FLOPs") for cost in costs], updates)],
+        xaxis={"type": "log", **log_ticks()},
+        updatemenus=[
+            menu("cost", [cost.replace("step_ms", "step time").replace("flops", "FLOPs") for cost in costs], updates)
+        ],
     )
     made.update_layout(_cost_axis(costs[0]))
     front = front_of(view, costs[0])
-    small, best = front.iloc[0], front.iloc[-1]
+    ends = (front.iloc[0], front.iloc[-1])
+    small, best = (f"{score(row['score'])} with {number(row[costs[0]])} (trial {row['trial_id']})" for row in ends)
     return Plot(
         name=name,
         title=title,
         figure=made,
         finding=(
-            f"{len(front):,} of {count(len(view.ranked), 'completed trial')} are not beaten in both score and {costs[0]}: from "
-            f"{score(small['score'])} with {number(small[costs[0]])} (trial {small['trial_id']}) to {score(best['score'])} "
-            f"with {number(best[costs[0]])} (trial {best['trial_id']})."
+            f"{len(front):,} of {count(len(view.ranked), 'completed trial')} are not beaten in both score and "
+            f"{costs[0]}: from {small} to {best}."
         ),
         notes=(*view.thinning, "The front is that of all completed trials, at whatever epochs they were trained for."),
     )
@@ -124,33 +141,29 @@ def failures(view: View) -> Plot:
     top = counts.most_common(MAX_REASONS)
     shown = [(kind, examples[kind, pattern], amount) for (kind, pattern), amount in top]
     rest = counts.total() - sum(amount for _, amount in top)
-    colors = {"failed": COLORS[1], "stopped": COLORS[4], "rejected": COLORS[0]}
-    traces = []
-    for kind, color in colors.items():
-        bars = [(reason, amount) for kind_of, reason, amount in reversed(shown) if kind_of == kind]
-        if bars:
-            traces.append(
-                go.Bar(
-                    x=[amount for _, amount in bars],
-                    y=[escape(f"{_cut(reason)} ({kind})") for reason, _ in bars],
-                    text=[f"{amount:,}" for _, amount in bars],
-                    customdata=[_wrapped(reason) for reason, _ in bars],
-                    orientation="h",
-                    name=kind,
-                    marker={"color": color},
-                    hovertemplate="%{x:,} %{fullData.name}<br>%{customdata}<extra></extra>",
-                )
-            )
-    made = figure(
-        *traces,
-        height=130 + 34 * len(shown),
-        xaxis={"title": {"text": "trials or proposals"}, "tickformat": ",d", "rangemode": "tozero"},
-        yaxis={"categoryorder": "total ascending"},
-        showlegend=len(traces) > 1,
-    )
     kinds: Counter[str] = Counter()
     for (kind, _), amount in counts.items():
         kinds[kind] += amount
+    bars = [
+        go.Bar(
+            x=[amount if kind == color_of else None for kind, _, amount in shown],
+            text=[f"{amount:,}" for *_, amount in shown],
+            textposition="auto",
+            textangle=0,
+            customdata=[_wrapped(reason) for _, reason, _ in shown],
+            name=color_of,
+            marker={"color": color},
+            hovertemplate="%{x:,} %{fullData.name}<br>%{customdata}<extra></extra>",
+        )
+        for color_of, color in _KINDS.items()
+        if color_of in kinds
+    ]
+    made = labelled_bars(
+        bars,
+        [f"{_cut(reason)} ({kind})" for kind, reason, _ in shown],
+        xaxis={"title": {"text": "trials or proposals"}, "tickformat": ",d", "rangemode": "tozero"},
+        showlegend=len(bars) > 1,
+    )
     told = ", ".join(f"{amount:,} {kind}" for kind, amount in kinds.items())
     kind, reason, amount = shown[0]
     notes = ["Reasons that differ only in numbers are counted together, under the first one seen."]
@@ -160,8 +173,10 @@ def failures(view: View) -> Plot:
         name=name,
         title=title,
         figure=made,
-        finding=f"Of {count(total, 'trial')} and {count(len(view.study.history.rejections), 'rejection')}: {told}. Most often "
-        f"({amount:,}, {kind}): {_cut(reason, 200)}",
+        finding=(
+            f"Of {count(total, 'trial')} and {count(len(view.study.history.rejections), 'rejection')}: {told}. "
+            f"Most often ({amount:,}, {kind}): {_cut(reason, 200)}"
+        ),
         notes=tuple(notes),
     )
 

@@ -14,7 +14,7 @@ from workbench.results.plots.look import line_style, number
 from workbench.trials import Status
 
 if TYPE_CHECKING:
-    from workbench.results.plots.importance import Importances
+    from workbench.results.plots.forest import Importances
     from workbench.study import Study
 
 TOP = 10
@@ -120,7 +120,7 @@ class View:
     @functools.cached_property
     def importances(self) -> Importances | None:
         """What the score depends on; None if that cannot be told."""
-        from workbench.results.plots.importance import importances
+        from workbench.results.plots.forest import importances
 
         return importances(self)
 

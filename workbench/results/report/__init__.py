@@ -10,7 +10,7 @@ from workbench.errors import StorageError, UsageError
 from workbench.journal import write_atomically
 from workbench.results.plots import PLOTS, Plot, View, compare_best_so_far
 from workbench.results.plots.look import FONT, THEMES, line_style, template
-from workbench.results.report.facts import study_facts
+from workbench.results.report.facts import differences, study_facts
 from workbench.results.report.rows import board_data
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def render_report(studies: Sequence[Study]) -> str:
         plots=plots,
         boards=boards,
         compared=compared,
+        differences=differences(views),
         themes=THEMES,
         font=Markup(FONT),
         policy=CONTENT_POLICY,
@@ -111,5 +112,5 @@ def _embedded(data: dict[str, Any]) -> str:
     """JSON for a script element: no text in it can end the element or begin a comment."""
     from plotly.io.json import to_json_plotly
 
-    text = to_json_plotly(data, engine="json")
+    text: str = to_json_plotly(data, engine="json")
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from workbench.results.plots.curves import progress
+from workbench.results.plots.curves import cost, progress
 from workbench.results.plots.look import count, duration, number, score
 from workbench.results.plots.view import View
 
@@ -39,6 +40,19 @@ def study_facts(view: View) -> dict[str, Any]:
     }
 
 
+def differences(views: Sequence[View]) -> list[str]:
+    """Why the scores of these studies cannot be compared, in a sentence each; empty if they can."""
+    objectives = {(view.study.metric, view.study.direction) for view in views}
+    data = {(view.study.history.space.get("facts") or {}).get("fingerprint") for view in views}
+    told = []
+    if len(objectives) > 1:
+        named = ", ".join(sorted(f"{metric} ({direction})" for metric, direction in objectives))
+        told.append(f"These studies have different objectives: {named}.")
+    if len(data) > 1:
+        told.append("These studies saw different data (their fingerprints differ).")
+    return [*told, "Their scores cannot be compared as they stand."] if told else []
+
+
 def _state(view: View) -> str:
     if view.study.is_running:
         return "running when this was written"
@@ -55,26 +69,25 @@ def _tiles(view: View) -> list[tuple[str, str, str]]:
     best = ("none yet", "no trial has completed")
     if len(view.ranked):
         row = view.ranked.iloc[0]
-        best = score(row["score"]), f"trial {row['trial_id']}, epoch {row['best_epoch']} of {row['epochs']}"
-    tiles = [(f"Best {study.metric} ({goal} is better)", *best)]
+        place = f"trial {row['trial_id']}, epoch {row['best_epoch']} of {row['epochs']}"
+        best = score(row["score"]), f"{place}; {goal} is better"
+    tiles = [(f"Best {study.metric}", *best)]
     if view.target is not None:
         reached = table[table["best"].map(view.is_reached)]
         verdict, detail = "not reached", "by any completed trial"
         if len(reached):
             first = reached.iloc[0]
             verdict = "reached"
-            detail = (
-                f"by trial {first['trial_id']}, after {count(int(first['trials']), 'trial')}, {first['epochs']:,} epochs, "
-                f"{duration(first['seconds'])}"
-            )
+            detail = f"by trial {first['trial_id']}, after {cost(first)}"
         tiles.append((f"Target {view.target:g}", verdict, detail))
     epochs = int(view.board["epochs"].sum())
+    rejected = len(study.history.rejections)
     seconds = float(view.board["seconds"].sum())
     return [
         *tiles,
         ("Trials", f"{len(view.board):,}", told),
-        ("Epochs trained", f"{epochs:,}", f"{count(len(study.history.rejections), 'proposal')} rejected untrained"),
-        ("Training and validation", duration(seconds), f"{duration(seconds / epochs)} an epoch" if epochs else ""),
+        ("Epochs trained", f"{epochs:,}", f"{count(rejected, 'proposal')} rejected untrained" if rejected else ""),
+        ("Training time", duration(seconds), f"{duration(seconds / epochs)} an epoch" if epochs else ""),
     ]
 
 
@@ -82,10 +95,10 @@ def _best(view: View) -> list[tuple[str, str]]:
     if not len(view.ranked):
         return []
     row = view.ranked.iloc[0]
-    costs = [("parameters", "parameters"), ("flops", "FLOPs an image"), ("step_ms", "milliseconds a step")]
-    known = [(label, number(row[name])) for name, label in costs if row[name] == row[name] and row[name] is not None]
+    known = [("parameters", "parameters"), ("flops", "FLOPs an image"), ("step_ms", "milliseconds a step")]
+    costs = [(label, number(row[name])) for name, label in known if row[name] == row[name] and row[name] is not None]
     values = view.study.history.trials[row["trial_id"]].values
-    return [*known, *((name, number(value)) for name, value in values.items())]
+    return [*costs, *((name, number(value)) for name, value in values.items())]
 
 
 def _data(definition: dict[str, Any], facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -108,7 +121,10 @@ def _made(view: View, last: dict[str, Any]) -> list[tuple[str, str]]:
         ("begun", str(history.header.get("created_at", ""))),
         ("sessions", f"{len(history.sessions):,}"),
         ("last session", f"{last.get('at', '')} on {last.get('host', '')}" if last else "none"),
-        ("device", f"{last['device']}, {count(int(last.get('replicas') or 1), 'replica')}" if last.get("device") else ""),
+        (
+            "device",
+            f"{last['device']}, {count(int(last.get('replicas') or 1), 'replica')}" if last.get("device") else "",
+        ),
         ("precision", str(last.get("precision") or "")),
     ]
     return [(label, value) for label, value in rows if value]

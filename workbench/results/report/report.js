@@ -24,12 +24,16 @@
   };
 
   // Figures. Their menus become HTML controls, which keyboards and screen readers can use.
-  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+  // A finger that drags scrolls the page; it does not zoom a figure.
+  const isTouch = matchMedia("(pointer: coarse)").matches;
+  const config = { displayModeBar: isTouch ? false : "hover", responsive: true, displaylogo: false,
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
   const NARROW = 560;
 
   function fitted(spec, plot, layout) {
     const width = plot.parentElement.clientWidth;
     const result = { ...layout, template: data.templates[theme()], height: spec.height };
+    if (isTouch) result.dragmode = false;
     if (width < NARROW && spec.items > 1) {
       // The legend goes below the axis, where it may take lines.
       result.legend = { orientation: "h", y: -0.22, yanchor: "top", x: 0, xanchor: "left" };

@@ -67,7 +67,10 @@ def _column(name: str, label: str, kind: str, values: pd.Series) -> dict[str, An
     if kind == "text":
         return {**column, "values": list(values)}
     if kind == "count":
-        return {**column, "values": [None if value is pd.NA else int(value) for value in values.astype("Int64")]}
+        return {
+            **column,
+            "values": [None if missing else int(value) for value, missing in zip(values, values.isna(), strict=True)],
+        }
     return {**column, "values": [float(f"{value:.6g}") if value == value else None for value in values.astype(float)]}
 
 

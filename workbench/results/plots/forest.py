@@ -20,9 +20,10 @@ WEAK_R2 = 0.3
 """Below this share of explained variance a warning stands by the importances."""
 
 FOLDS = 5
-REPEATS = 2
-TREES = 60
+TREES = 50
 PERMUTATIONS = 3
+FEW_TRIALS = 300
+"""Up to so many trials the folds are drawn twice."""
 
 EPOCHS = "epochs"
 """Stands beside the hyperparameters where trials were trained for different numbers of epochs."""
@@ -39,6 +40,7 @@ class Importances:
         r2_std: over folds.
         trials: how many were used.
         of_trials: how many have completed.
+        repeats: how many times the folds were drawn.
     """
 
     table: pd.DataFrame
@@ -46,6 +48,7 @@ class Importances:
     r2_std: float
     trials: int
     of_trials: int
+    repeats: int
 
 
 def importances(view: View, seed: int = 0) -> Importances | None:
@@ -53,7 +56,8 @@ def importances(view: View, seed: int = 0) -> Importances | None:
 
     The forest (scikit-learn) is fitted on four fifths of the completed trials, R^2 is measured on the last fifth, then
     again with the values of one hyperparameter shuffled among the trials in which it is active (Breiman, Random
-    Forests, Machine Learning 45, 2001, section 10, on held-out trials instead of out-of-bag ones); 5 folds, twice.
+    Forests, Machine Learning 45, 2001, section 10, on held-out trials instead of out-of-bag ones); 5 folds,
+    drawn twice if trials are few.
     Logarithmic hyperparameters enter as logarithms, categories one-hot. Where a hyperparameter is not active it enters
     as its usual value, so that what depends on being active at all counts for the one that it is conditional on.
 
@@ -70,7 +74,8 @@ def importances(view: View, seed: int = 0) -> Importances | None:
     if used["epochs"].nunique() > 1:
         groups.append((used[["epochs"]].to_numpy(dtype=float), np.ones(len(used), dtype=bool)))
         names.append((EPOCHS, "epochs trained"))
-    scores, falls = _cross_validate(groups, used["score"].to_numpy(dtype=float), seed)
+    repeats = 2 if len(used) <= FEW_TRIALS else 1
+    scores, falls = _cross_validate(groups, used["score"].to_numpy(dtype=float), repeats, seed)
     table = pd.DataFrame(names, columns=["name", "label"])
     table["importance"], table["importance_std"] = falls.mean(axis=0), falls.std(axis=0, ddof=1)
     return Importances(
@@ -79,6 +84,7 @@ def importances(view: View, seed: int = 0) -> Importances | None:
         r2_std=float(scores.std(ddof=1)),
         trials=len(used),
         of_trials=len(ranked),
+        repeats=repeats,
     )
 
 
@@ -93,7 +99,7 @@ def _encode(column: pd.Series, item: Hyperparameter) -> tuple[np.ndarray, np.nda
     return np.stack([(filled == value).to_numpy(dtype=float) for value in item.values], axis=1), is_active
 
 
-def _cross_validate(groups: list[Any], scores: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _cross_validate(groups: list[Any], scores: np.ndarray, repeats: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """(R^2 `(folds,)`, falls of R^2 `(folds, groups)`), measured on held-out trials."""
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.model_selection import RepeatedKFold
@@ -102,7 +108,7 @@ def _cross_validate(groups: list[Any], scores: np.ndarray, seed: int) -> tuple[n
     ends = np.cumsum([columns.shape[1] for columns, _ in groups])
     places = [slice(end - columns.shape[1], end) for end, (columns, _) in zip(ends, groups, strict=True)]
     rng = np.random.default_rng(seed)
-    splits = RepeatedKFold(n_splits=FOLDS, n_repeats=REPEATS, random_state=seed)
+    splits = RepeatedKFold(n_splits=FOLDS, n_repeats=repeats, random_state=seed)
     all_scores, all_falls = [], []
     for train, test in splits.split(inputs):
         forest = RandomForestRegressor(n_estimators=TREES, min_samples_leaf=2, max_features=0.5, random_state=seed)
