@@ -165,6 +165,7 @@ LIGHT = [
     ["searches", "show", "quickstart"],
     ["studies"],
     ["leaderboard", "study"],
+    ["report", "study"],
     ["devices"],
 ]
 

@@ -38,8 +38,7 @@ def report(
     from workbench.study import open_study
 
     check_plugin_options(plugin_files, plugins_dirs)
-    write_report([open_study(find_study(study, directory)) for study in dict.fromkeys(studies)], output)
-    size = output.stat().st_size / 1e6
-    click.echo(
-        f"{output}: {len(studies)} {'study' if len(studies) == 1 else 'studies'}, {size:.1f} MB; open it in a browser"
-    )
+    paths = list(dict.fromkeys(find_study(study, directory) for study in studies))
+    write_report([open_study(path) for path in paths], output)
+    told = "1 study" if len(paths) == 1 else f"{len(paths)} studies"
+    click.echo(f"{output}: {told}, {output.stat().st_size / 1e6:.1f} MB; open it in a browser")

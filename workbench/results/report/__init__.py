@@ -34,9 +34,11 @@ def write_report(studies: Sequence[Study], path: Path) -> None:
         UsageError: no study; the file cannot be written there.
         StorageError: the disk is full or fails.
     """
-    text = render_report(studies)
     if path.is_dir():
         raise UsageError(f"--output must be a file; received {path}, a folder. Name one in it: {path / 'report.html'}")
+    if path.exists() and (path.parent / "journal.jsonl").exists():
+        raise UsageError(f"--output must not be a file of a study; received {path}. Name a file outside of the study")
+    text = render_report(studies)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode())
