@@ -6,7 +6,7 @@ import keras
 import pytest
 from keras import layers
 
-from workbench.costs import count_flops
+from workbench.costs import count_flops, matrix_products
 
 
 def chain(shape, *parts):
@@ -84,3 +84,32 @@ def test_calls_outside_of_the_model_do_not_count():
 def test_layers_with_weights_that_are_not_counted_are_named():
     model = chain((8, 8, 3), layers.Conv2DTranspose(4, 3), layers.Conv2DTranspose(4, 3), layers.LayerNormalization())
     assert count_flops(model) == (0, ["Conv2DTranspose", "LayerNormalization"])
+
+
+@pytest.mark.parametrize(("layer", "shape", "flops"), CASES.values(), ids=CASES.keys())
+def test_matrix_products_are_the_flops_without_biases(layer, shape, flops):
+    model = chain(shape, layer)
+    products = matrix_products(model)
+    without = sum(2 * product.multiply_adds for product in products)
+    width = model.output.shape[-1]
+    places = flops and products[-1].places
+    assert flops - without in (0, places * width)
+
+
+def test_products_know_whose_features_they_take():
+    images = keras.Input((8, 8, 3))
+    squeeze = layers.Conv2D(4, 1, name="squeeze")(images)
+    squeeze = layers.ReLU()(layers.BatchNormalization()(squeeze))
+    left = layers.Conv2D(6, 1, name="left")(squeeze)
+    right = layers.Conv2D(6, 3, padding="same", name="right")(squeeze)
+    joined = layers.Concatenate()([left, right])
+    top = layers.Dense(2, name="top")(layers.GlobalAveragePooling2D()(layers.SeparableConv2D(5, 3, name="sep")(joined)))
+    found = {(item.layer, item.kind): item.sources for item in matrix_products(keras.Model(images, top))}
+    assert found == {
+        ("squeeze", "conv"): (),
+        ("left", "conv"): ("squeeze",),
+        ("right", "conv"): ("squeeze",),
+        ("sep", "depthwise"): ("left", "right"),
+        ("sep", "conv"): ("left", "right"),
+        ("top", "dense"): ("sep",),
+    }

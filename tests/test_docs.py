@@ -17,6 +17,7 @@ from workbench.definition.overrides import Range
 from workbench.definition.tables import Definition
 from workbench.oracles.protocol import Outcome
 from workbench.registry import HOOK_OF_KIND, Registry
+from workbench.tpu.stored import COLUMNS as TPU_COLUMNS
 from workbench.trials import TRIAL_COLUMNS, Status
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -97,7 +98,7 @@ def test_definition_guide_says_what_may_change() -> None:
 def test_studies_guide_names_every_column_in_order() -> None:
     columns = first_cells(section(read("studies.md"), "## The table of trials"))
     statuses = [str(status) for status in Status]
-    assert columns == [*TRIAL_COLUMNS, "hp.COMPONENT/NAME", *statuses]
+    assert columns == [*TRIAL_COLUMNS, *TPU_COLUMNS, "hp.COMPONENT/NAME", *statuses]
     assert {str(outcome) for outcome in Outcome} - set(statuses) == {"rejected"}
 
 

@@ -66,7 +66,7 @@ def test_a_row_of_one_execution():
     found = row(
         {"event": "space", "metric": "val_accuracy"},
         attempt(seed=7),
-        {"event": "model", "trial_id": "0001", "parameters": 610, "flops": 1200},
+        {"event": "model", "trial_id": "0001", "parameters": 610, "flops": 1200, "mxu_fill": 0.25},
         epoch(1, 0.5, step_ms=500.0, first=True),
         epoch(2, 0.7, step_ms=20.0),
         epoch(3, 0.6, step_ms=10.0),
@@ -84,6 +84,7 @@ def test_a_row_of_one_execution():
         "rung": None,
         "parameters": 610,
         "flops": 1200,
+        "mxu_fill": 0.25,
         "seconds": 6.0,
         "step_ms": 15.0,
         "images_per_s": 75.0,

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -29,6 +30,96 @@ _FREE = (
     keras.layers.ZeroPadding2D,
 )
 """Layers whose element-wise work is below a percent of a convolution's; left out of the count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixProduct:
+    """One matrix product of a forward pass: `(places, contraction) x (contraction, features)` for each image.
+
+    Attributes:
+        layer: the layer's name.
+        kind: "conv", "dense" or "depthwise"; the last is one product of `features` 1 for each channel.
+        places: output places an image; 1 for a dense layer on vectors.
+        taps: places of the kernel; 1 for a dense layer.
+        inputs: input features that one output feature sees.
+        features: output features of one group.
+        groups: how many such products there are, one a group of channels.
+        sources: the layers whose output features it takes, once for each time they are concatenated; layers that
+            keep the number of features are looked through, nested models are not.
+    """
+
+    layer: str
+    kind: str
+    places: int
+    taps: int
+    inputs: int
+    features: int
+    groups: int = 1
+    sources: tuple[str, ...] = ()
+
+    @property
+    def multiply_adds(self) -> int:
+        """Useful multiply-adds of one image."""
+        return self.places * self.taps * self.inputs * self.features * self.groups
+
+
+def matrix_products(model: keras.Model) -> list[MatrixProduct]:
+    """The matrix products of one image's forward pass, in the order of the graph; a separable convolution is two.
+
+    Args:
+        model: as for `count_flops`.
+    """
+    found: list[MatrixProduct] = []
+    # Which layers' features a tensor holds, by the tensor's identity.
+    origins: dict[int, tuple[str, ...]] = {}
+    for node in _nodes(model):
+        layer, tensors, output = node.operation, node.input_tensors, tuple(node.output_tensors[0].shape)
+        products = list(_layer_products(layer, tuple(tensors[0].shape), output))
+        taken = tuple(name for tensor in tensors for name in origins.get(id(tensor), ()))
+        if any(product.kind != "depthwise" for product in products):
+            origins[id(node.output_tensors[0])] = (layer.name,)
+        elif isinstance(layer, keras.layers.Concatenate) or tensors[0].shape[-1] == output[-1]:
+            origins[id(node.output_tensors[0])] = taken
+        found += [replace(product, sources=taken) for product in products]
+    return found
+
+
+def _layer_products(layer: Any, inputs: tuple[int, ...], output: tuple[int, ...]) -> Iterator[MatrixProduct]:
+    places = math.prod(output[1:-1])
+    if isinstance(layer, keras.layers.Dense):
+        yield MatrixProduct(
+            layer=layer.name, kind="dense", places=places, taps=1, inputs=inputs[-1], features=output[-1]
+        )
+        return
+    if not isinstance(layer, keras.layers.Conv2D | keras.layers.DepthwiseConv2D | keras.layers.SeparableConv2D):
+        return
+    taps = math.prod(layer.kernel_size)
+    if not isinstance(layer, keras.layers.Conv2D):
+        multiplier = layer.depth_multiplier
+        yield MatrixProduct(
+            layer=layer.name,
+            kind="depthwise",
+            places=places,
+            taps=taps,
+            inputs=1,
+            features=multiplier,
+            groups=inputs[-1],
+        )
+        if isinstance(layer, keras.layers.SeparableConv2D):
+            expanded = inputs[-1] * multiplier
+            yield MatrixProduct(
+                layer=layer.name, kind="conv", places=places, taps=1, inputs=expanded, features=output[-1]
+            )
+        return
+    yield MatrixProduct(
+        layer=layer.name,
+        kind="conv",
+        places=places,
+        taps=taps,
+        inputs=inputs[-1] // layer.groups,
+        features=output[-1] // layer.groups,
+        groups=layer.groups,
+    )
 
 
 def count_flops(model: keras.Model) -> tuple[int, list[str]]:
@@ -56,14 +147,20 @@ def count_flops(model: keras.Model) -> tuple[int, list[str]]:
 
 def _calls(model: keras.Model) -> Iterator[tuple[Any, tuple[int, ...], tuple[int, ...]]]:
     """Every call of a layer within the graph, with the shapes of its first input and output; nested models opened."""
+    for node in _nodes(model):
+        yield node.operation, tuple(node.input_tensors[0].shape), tuple(node.output_tensors[0].shape)
+
+
+def _nodes(model: keras.Model) -> Iterator[Any]:
+    """Every call of a layer within the graph, a layer after those that it takes from; nested models opened."""
     graph = getattr(model, "_functional", None) or model
     # A layer's own list of calls would not do: those in other models are on it, and none for a nested model's.
-    for nodes in graph._nodes_by_depth.values():
-        for node in nodes:
+    for depth in sorted(graph._nodes_by_depth, reverse=True):
+        for node in graph._nodes_by_depth[depth]:
             if isinstance(node.operation, keras.Sequential) or hasattr(node.operation, "_nodes_by_depth"):
-                yield from _calls(node.operation)
+                yield from _nodes(node.operation)
             elif not node.is_input:
-                yield node.operation, tuple(node.input_tensors[0].shape), tuple(node.output_tensors[0].shape)
+                yield node
 
 
 def _layer_flops(layer: Any, inputs: tuple[int, ...], output: tuple[int, ...]) -> int | None:

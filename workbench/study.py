@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.directory import StudyDirectory, list_studies
 from workbench.errors import StudyError, near_names
+from workbench.tpu.stored import read_verdicts
 from workbench.trials import History, Status, Trial
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Study:
         self.history: History = place.history()
         self.definition: dict[str, Any] = dict(self.history.definition)
         self._place = place
+        self._tpu = read_verdicts(place.path)
         if not place.is_running():
             for trial in self.history.trials.values():
                 if trial.status is Status.RUNNING:
@@ -59,14 +61,15 @@ class Study:
     def trials(self) -> pd.DataFrame:
         """One row a trial, in order of first proposal.
 
-        Columns: `workbench.trials.TRIAL_COLUMNS`, then `hp.NAME` for each hyperparameter (missing where it is
-        not active). `score` is the mean over executions of the objective at each one's best epoch,
-        `score_std` their sample standard deviation (missing for one execution), `seconds` those of training and
-        validation, `step_ms` and `images_per_s` medians over epochs, `flops` of one image's forward pass.
+        Columns: `workbench.trials.TRIAL_COLUMNS`, after `workbench check --tpu` on it `tpu.NAME`, then `hp.NAME`
+        for each hyperparameter (missing where it is not active). `score` is the mean over executions of the
+        objective at each one's best epoch, `score_std` their sample standard deviation (missing for one execution),
+        `seconds` those of training and validation, `step_ms` and `images_per_s` medians over epochs, `flops` of
+        one image's forward pass, `mxu_fill` the share of it that a TPU's matrix unit would spend on useful work.
         """
         from workbench.results.tables import trials_table
 
-        return trials_table(self.history)
+        return trials_table(self.history, tpu=self._tpu)
 
     def epochs(self) -> pd.DataFrame:
         """One row a trial_id, execution and epoch (from 1), with every metric and `learning_rate`."""
@@ -88,7 +91,8 @@ class Study:
 
         if at_epoch is not None and at_epoch < 1:
             raise StudyError(f"at_epoch must be 1 or greater; received {at_epoch}")
-        return rank(trials_table(self.history, until=at_epoch), direction=self.direction, all_statuses=all_statuses)
+        table = trials_table(self.history, until=at_epoch, tpu=self._tpu)
+        return rank(table, direction=self.direction, all_statuses=all_statuses)
 
     def plot(self, name: str) -> go.Figure:
         """A Plotly figure, the one that `workbench report` shows: a notebook draws it.

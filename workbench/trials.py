@@ -43,6 +43,7 @@ TRIAL_COLUMNS = (
     "rung",
     "parameters",
     "flops",
+    "mxu_fill",
     "seconds",
     "step_ms",
     "images_per_s",
@@ -96,6 +97,7 @@ class Trial:
     rung: int | None = None
     parameters: int | None = None
     flops: int | None = None
+    mxu_fill: float | None = None
     graph: str | None = None
     device: str | None = None
     replicas: int | None = None
@@ -282,6 +284,7 @@ def _on_attempt(history: History, event: Event) -> None:
 def _on_model(history: History, event: Event) -> None:
     trial = history.trials[event["trial_id"]]
     trial.parameters, trial.flops = event.get("parameters"), event.get("flops")
+    trial.mxu_fill = event.get("mxu_fill")
 
 
 def _on_epoch(history: History, event: Event) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 from workbench.errors import StudyError
+from workbench.study import open_study
+from workbench.tpu.stored import COLUMNS as TPU_COLUMNS
+from workbench.tpu.stored import append_verdict
 
 COLUMNS = [
     "trial_id",
@@ -19,6 +25,7 @@ COLUMNS = [
     "rung",
     "parameters",
     "flops",
+    "mxu_fill",
     "seconds",
     "step_ms",
     "images_per_s",
@@ -123,3 +130,22 @@ def test_a_study_without_trials_has_empty_tables(write_study, tmp_path):
     study = write_study(tmp_path / "s", [])
     assert list(study.trials().columns) == COLUMNS
     assert len(study.leaderboard()) == len(study.epochs()) == 0
+
+
+def test_verdicts_of_the_tpu_compiler_have_columns_before_the_hyperparameters(study, tmp_path):
+    copy = Path(shutil.copytree(study.path, tmp_path / "study"))
+    row = {"topology": "v2-8", "batch_size_per_replica": 128, "peak_gib": 1.5, "gflop": 18.0, "mxu_fill": 0.25}
+    append_verdict(copy, {"trial_id": "0001", **row})
+    append_verdict(copy, {"trial_id": "0002", **row, "peak_gib": 0.5, "gflop": None})
+
+    board = open_study(copy).leaderboard()
+    assert list(board.columns) == ["rank", *COLUMNS, *TPU_COLUMNS, "hp.a/x", "hp.a/kind", "hp.b/y"]
+    known = board.set_index("trial_id").loc[["0001", "0002", "0005"], "tpu.peak_gib"]
+    assert known.to_list()[:2] == [1.5, 0.5]
+    assert pd.isna(known["0005"])
+    assert board["tpu.gflop"].dtype == "float64"
+    assert board.sort_values("tpu.peak_gib")["trial_id"].iloc[0] == "0002"
+
+
+def test_a_journal_without_fill_is_read(study):
+    assert study.trials()["mxu_fill"].isna().all()

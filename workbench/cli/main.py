@@ -10,6 +10,7 @@ from types import FrameType
 
 import click
 
+from workbench.cli.check import check
 from workbench.cli.devices import devices
 from workbench.cli.leaderboard import leaderboard
 from workbench.cli.plugins import plugins
@@ -34,7 +35,7 @@ def cli() -> None:
     """
 
 
-for command in (search, train, predict, leaderboard, report, studies, searches, plugins, devices):
+for command in (search, train, predict, leaderboard, report, studies, searches, plugins, devices, check):
     cli.add_command(command)
 
 

@@ -74,9 +74,14 @@ def definition_options(command: Command) -> Command:
 
 
 def output_options(command: Command) -> Command:
+    """How a table is printed, and how much of it."""
+    top = click.option("--top", type=click.IntRange(min=1), metavar="N", help="The first N rows; a table shows 20.")
+    return top(table_options(command))
+
+
+def table_options(command: Command) -> Command:
     """How a table is printed."""
     options = [
-        click.option("--top", type=click.IntRange(min=1), metavar="N", help="The first N rows; a table shows 20."),
         click.option("--columns", metavar="A,B,...", help="These columns only; globs such as 'hp.*' work."),
         click.option(
             "--where",

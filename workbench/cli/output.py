@@ -74,6 +74,7 @@ def readable_columns(frame: pd.DataFrame) -> pd.DataFrame:
     if "status" in frame and frame["status"].nunique() > 1:
         shown.insert(2, "status")
         shown += ["error"] if frame["error"].notna().any() else []
+    shown += [name for name in frame.columns if name.startswith("tpu.") and frame[name].notna().any()]
     hyperparameters = [name for name in frame.columns if name.startswith("hp.")]
     return frame[[*shown, *(name for name in hyperparameters if frame[name].nunique(dropna=False) > 1)]]
 
@@ -200,6 +201,10 @@ def cell(column: str, value: Any) -> str:
     if column in ("score", "score_std", "last_score", "best"):
         return f"{value:.4f}"
     if column in ("seconds", "step_ms", "images_per_s"):
+        return f"{value:,.1f}"
+    if column in ("mxu_fill", "peak_gib", "tpu.mxu_fill", "tpu.peak_gib"):
+        return f"{value:.3f}"
+    if column in ("gflop", "gbytes", "intensity", "tpu.gflop"):
         return f"{value:,.1f}"
     if column in ("parameters", "flops"):
         return f"{value:,}"

@@ -27,6 +27,7 @@ from workbench.modelfile import save_model
 from workbench.registry import Registry
 from workbench.rehearsal import measure_epoch, rehearse
 from workbench.space import SearchSpace, explore
+from workbench.tpu.fill import model_fill
 from workbench.training import Settings, Task, compile_network, train
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class Session:
                     "trial_id": task.trial_id,
                     "parameters": network.model.count_params(),
                     "flops": flops,
+                    "mxu_fill": model_fill(network.model),
                     "uncounted_layers": uncounted,
                 }
             )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from workbench.tpu.stored import COLUMNS as TPU_COLUMNS
 from workbench.trials import History, Status, Trial, trial_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 EPOCH_COLUMNS = ("trial_id", "execution", "epoch", "learning_rate", "seconds", "step_ms", "images_per_s")
 
@@ -24,6 +25,7 @@ _TYPES = {
     "rung": "Int64",
     "parameters": "Int64",
     "flops": "Int64",
+    "mxu_fill": "float64",
     "seconds": "float64",
     "step_ms": "float64",
     "images_per_s": "float64",
@@ -32,13 +34,21 @@ _TYPES = {
 }
 
 
-def trials_table(history: History, *, until: int | None = None, trials: Iterable[Trial] | None = None) -> pd.DataFrame:
+def trials_table(
+    history: History,
+    *,
+    until: int | None = None,
+    trials: Iterable[Trial] | None = None,
+    tpu: Mapping[str, Mapping[str, Any]] | None = None,
+) -> pd.DataFrame:
     """One row a trial, in order of first proposal, with `TRIAL_COLUMNS` and a column `hp.NAME` a hyperparameter.
 
     Args:
         history: of the study.
         until: look at the first so many epochs only; trials with fewer are left out.
         trials: those to list; by default all.
+        tpu: what the TPU compiler said by trial_id, see `workbench.tpu.stored`; its columns stand before `hp.NAME`,
+            and only if there is anything in them.
     """
     chosen = list(history.trials.values() if trials is None else trials)
     names: dict[str, None] = {}
@@ -52,6 +62,9 @@ def trials_table(history: History, *, until: int | None = None, trials: Iterable
         for name, column in trial_columns(chosen, history.metric, history.direction, until).items()
     }
     columns["started_at"] = pd.to_datetime(columns["started_at"], utc=True)
+    for name in TPU_COLUMNS if tpu else ():
+        found = [(tpu or {}).get(trial.trial_id, {}).get(name) for trial in chosen]
+        columns[name] = pd.Series(found, dtype="object" if name == "tpu.topology" else "float64")
     # Row by row, as each trial's values lie together in memory; then turned over.
     values = [[trial.values.get(name, math.nan) for name in names] for trial in chosen]
     for name, column in zip(names, zip(*values, strict=True) if values else [()] * len(names), strict=True):
