@@ -15,7 +15,6 @@ import tempfile
 import pandas as pd
 
 import workbench
-from workbench.journal import read_journal
 
 TUNERS = ("random", "hyperband", "asha", "evolution")
 
@@ -48,18 +47,6 @@ def definition(tuner: str, arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def best_so_far(study: workbench.Study, tuner: str) -> pd.DataFrame:
-    """One row an epoch spent, in the order of training: the best validation accuracy until then."""
-    rows = [
-        event["metrics"][study.metric]
-        for event in read_journal(study.path / "journal.jsonl")
-        if event["event"] == "epoch"
-    ]
-    frame = pd.DataFrame({"tuner": tuner, "epochs_spent": range(1, len(rows) + 1), "best": rows})
-    frame["best"] = frame["best"].cummax()
-    return frame
-
-
 def main() -> None:
     """Runs the searches and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -76,7 +63,7 @@ def main() -> None:
             study = workbench.search(
                 definition(tuner, arguments), study=tuner, directory=folder, data_dir=arguments.data_dir
             )
-            table = best_so_far(study, tuner)
+            table = study.best_so_far("epochs").rename(columns={"epochs": "epochs_spent"}).assign(tuner=tuner)
             tables.append(table)
             trials = study.trials()
             summary[tuner] = {
@@ -88,7 +75,7 @@ def main() -> None:
             print(f"{tuner}: {summary[tuner]}", flush=True)
     whole = pd.concat(tables)
     if arguments.output:
-        whole.to_csv(arguments.output, index=False)
+        whole[["tuner", "epochs_spent", "best"]].to_csv(arguments.output, index=False)
     steps = list(range(9, arguments.epochs + 1, 9))
     wide = whole[whole["epochs_spent"].isin(steps)].pivot(index="epochs_spent", columns="tuner", values="best")
     print(wide[list(TUNERS)].round(4).to_string())

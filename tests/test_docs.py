@@ -17,6 +17,7 @@ from workbench.definition.overrides import Range
 from workbench.definition.tables import Definition
 from workbench.oracles.protocol import Outcome
 from workbench.registry import HOOK_OF_KIND, Registry
+from workbench.results.comparison import COMPARE_COLUMNS
 from workbench.tpu.stored import COLUMNS as TPU_COLUMNS
 from workbench.trials import TRIAL_COLUMNS, Status
 
@@ -100,6 +101,13 @@ def test_studies_guide_names_every_column_in_order() -> None:
     statuses = [str(status) for status in Status]
     assert columns == [*TRIAL_COLUMNS, *TPU_COLUMNS, "hp.COMPONENT/NAME", *statuses]
     assert {str(outcome) for outcome in Outcome} - set(statuses) == {"rejected"}
+
+
+def test_studies_guide_names_every_column_of_comparisons() -> None:
+    text = section(read("studies.md"), "## Comparing studies")
+    statuses = [str(status) for status in Status]
+    assert first_cells(text) == [*(name for name in COMPARE_COLUMNS if name not in statuses), "definition.KEY"]
+    assert [name for name in statuses if f"`{name}`" not in text] == []
 
 
 def test_data_guide_names_every_data_set_and_option() -> None:

@@ -42,6 +42,7 @@ from workbench.errors import (
 from workbench.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    from workbench.comparisons import compare, compare_curves, compare_trials
     from workbench.launch import search
     from workbench.study import Study, open_study, studies
     from workbench.train_point import Trained, train
@@ -76,6 +77,9 @@ __all__ = [
     "WorkError",
     "WorkbenchError",
     "WorkerDiedError",
+    "compare",
+    "compare_curves",
+    "compare_trials",
     "hookimpl",
     "open_study",
     "search",
@@ -84,6 +88,9 @@ __all__ = [
 ]
 
 _LAZY = {
+    "compare": "comparisons",
+    "compare_curves": "comparisons",
+    "compare_trials": "comparisons",
     "search": "launch",
     "Study": "study",
     "open_study": "study",

@@ -108,6 +108,24 @@ class Study:
 
         return plot_study(self, name)
 
+    def best_so_far(self, against: str = "epochs") -> pd.DataFrame:
+        """What the search had found by when: the best score so far of the completed trials.
+
+        Columns: `trials` (begun), `epochs` and `seconds` (trained, discarded attempts included), `trial_id` and
+        `best` (missing before the first score). A trial with several executions counts once all have a value.
+
+        Args:
+            against: "epochs" or "seconds": one row an epoch; "trials": one row a trial's (or rung's) end.
+
+        Raises:
+            StudyError: another word.
+        """
+        from workbench.results.progress import AXES, best_so_far
+
+        if against not in AXES:
+            raise StudyError(f"against must be one of {', '.join(AXES)}; received {against!r}")
+        return best_so_far(self.history, against)
+
     def trial(self, trial_id: str) -> Trial:
         """One trial's state.
 

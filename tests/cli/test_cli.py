@@ -166,6 +166,7 @@ LIGHT = [
     ["studies"],
     ["leaderboard", "study"],
     ["report", "study"],
+    ["compare", "study"],
     ["devices"],
 ]
 

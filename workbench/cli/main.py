@@ -11,6 +11,7 @@ from types import FrameType
 import click
 
 from workbench.cli.check import check
+from workbench.cli.compare import compare
 from workbench.cli.devices import devices
 from workbench.cli.leaderboard import leaderboard
 from workbench.cli.plugins import plugins
@@ -35,7 +36,7 @@ def cli() -> None:
     """
 
 
-for command in (search, train, predict, leaderboard, report, studies, searches, plugins, devices, check):
+for command in (search, train, predict, leaderboard, compare, report, studies, searches, plugins, devices, check):
     cli.add_command(command)
 
 

@@ -23,6 +23,7 @@ TABLE_ROWS = 20
 
 TABLE_COLUMNS = (
     "rank",
+    "study",
     "trial_id",
     "score",
     "score_std",
@@ -72,7 +73,7 @@ def readable_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """The columns that tell rows apart: those of `TABLE_COLUMNS` with values, and hyperparameters that differ."""
     shown = [name for name in TABLE_COLUMNS if name in frame and frame[name].notna().any()]
     if "status" in frame and frame["status"].nunique() > 1:
-        shown.insert(2, "status")
+        shown.insert(shown.index("trial_id") + 1, "status")
         shown += ["error"] if frame["error"].notna().any() else []
     shown += [name for name in frame.columns if name.startswith("tpu.") and frame[name].notna().any()]
     hyperparameters = [name for name in frame.columns if name.startswith("hp.")]
@@ -200,7 +201,7 @@ def cell(column: str, value: Any) -> str:
         return value.strftime("%Y-%m-%d %H:%M")
     if column in ("score", "score_std", "last_score", "best"):
         return f"{value:.4f}"
-    if column in ("seconds", "step_ms", "images_per_s"):
+    if column in ("seconds", "target_seconds", "step_ms", "images_per_s"):
         return f"{value:,.1f}"
     if column in ("mxu_fill", "peak_gib", "tpu.mxu_fill", "tpu.peak_gib"):
         return f"{value:.3f}"
