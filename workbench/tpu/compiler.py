@@ -129,7 +129,7 @@ class TpuCompiler:
             self.close()
             raise
         if "error" in answer:
-            raise CompilerError(f"the train step could not be compiled for TPU: {answer['error']}")
+            raise CompilerError(f"the train step could not be built and compiled for TPU: {answer['error']}")
         return answer
 
     def _started(self) -> subprocess.Popen[str]:

@@ -20,7 +20,8 @@ from workbench.definition import definition_from_dict
 from workbench.hypermodel import ClassifierHyperModel, Network, overrides_of
 from workbench.registry import Registry
 from workbench.space import SearchSpace
-from workbench.tpu.verdict import Compiled, Lowered
+from workbench.tpu.hlo import matrix_cycles
+from workbench.tpu.verdict import Compiled, Lowered, read_refusal
 
 if TYPE_CHECKING:
     from workbench.tpu.verdict import Step
@@ -32,12 +33,6 @@ HOST_PRIMITIVES = ("callback", "infeed", "outfeed", "debug_print")
 """Parts of the names of JAX primitives that leave the device."""
 
 _STEPS_PER_EPOCH = 100
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_SIZE = r"([\d.]+)([KMGT]?)"
-_REFUSALS = (
-    re.compile(rf"\({_SIZE}\) exceeds available HBM \({_SIZE}\)"),
-    re.compile(rf"Used {_SIZE} of {_SIZE} hbm", re.IGNORECASE),
-)
 
 
 class TrainStep:
@@ -52,6 +47,8 @@ class TrainStep:
 
     def __init__(self, step: Step):
         keras.config.set_dtype_policy(step.precision)
+        # Keras's own notes on errors lose those of JAX.
+        keras.config.disable_traceback_filtering()
         definition = definition_from_dict(step.definition)
         hypermodel = ClassifierHyperModel.of(
             definition,
@@ -120,7 +117,7 @@ def lower(step: TrainStep, batch_size: int) -> Lowered:
             return Lowered(host_ops=host_ops)
         text = traced.lower(lowering_platforms=("tpu",)).as_text()
     except Exception as error:
-        return Lowered(dynamic=(f"{type(error).__name__}: {_first_sentence(error)}",))
+        return Lowered(dynamic=(f"{type(error).__name__}{_where(error)}: {_shortened(error)}",))
     return Lowered(dynamic=tuple(sorted(set(re.findall(r"tensor<[^>]*\?[^>]*>", text)))[:5]))
 
 
@@ -147,23 +144,9 @@ def compile_for(step: TrainStep, batch_size: int, topology: str) -> Compiled:
         argument_bytes=float(memory.argument_size_in_bytes),
         flops=float(cost["flops"]) if "flops" in cost else None,
         bytes_accessed=float(cost["bytes accessed"]) if "bytes accessed" in cost else None,
+        matrix_cycles=matrix_cycles(program.as_text() or ""),
         seconds=seconds,
     )
-
-
-def read_refusal(text: str) -> tuple[float | None, float | None] | None:
-    """Bytes needed and available, from the compiler's words for too little memory; None if it complains otherwise.
-
-    The compiler checks in several places and words it differently; where the sizes are not found they are None.
-    """
-    for pattern in _REFUSALS:
-        found = pattern.search(text)
-        if found:
-            needed, needed_unit, available, available_unit = found.groups()
-            return float(needed) * _UNITS[needed_unit.upper()], float(available) * _UNITS[available_unit.upper()]
-    if "RESOURCE_EXHAUSTED" in text or "Ran out of memory" in text:
-        return None, None
-    return None
 
 
 def _host_ops(jaxpr: Any) -> Iterator[str]:
@@ -180,6 +163,17 @@ def _host_ops(jaxpr: Any) -> Iterator[str]:
                 yield from _host_ops(inner)
 
 
-def _first_sentence(error: Exception) -> str:
+def _where(error: Exception) -> str:
+    """The innermost layer that was being called."""
+    name, trace = "", error.__traceback__
+    while trace is not None:
+        caller = trace.tb_frame.f_locals.get("self")
+        if isinstance(caller, keras.layers.Layer) and not isinstance(caller, keras.Model):
+            name = f" in {caller.name}"
+        trace = trace.tb_next
+    return name
+
+
+def _shortened(error: Exception) -> str:
     text = " ".join(str(error).split()) or "no message"
     return text if len(text) <= 240 else f"{text[:240]}..."

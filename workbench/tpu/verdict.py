@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,6 +14,12 @@ from workbench.data.cache import cache_dir
 from workbench.journal import write_atomically
 
 _FORMAT = 1
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = r"([\d.]+)([KMGT]?)"
+_REFUSALS = (
+    re.compile(rf"\({_SIZE}\) exceeds available HBM \({_SIZE}\)"),
+    re.compile(rf"Used {_SIZE} of {_SIZE} hbm", re.IGNORECASE),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +72,7 @@ class Compiled:
         temporary_bytes, argument_bytes: of the step's intermediate values; of weights, optimizer and one batch.
         flops: floating-point operations of a step, forward and backward.
         bytes_accessed: read and written in memory.
+        matrix_cycles: see `workbench.tpu.hlo`; never shown and never ranked on.
         seconds: that the compilation took.
     """
 
@@ -75,6 +83,7 @@ class Compiled:
     argument_bytes: float | None = None
     flops: float | None = None
     bytes_accessed: float | None = None
+    matrix_cycles: float | None = None
     seconds: float = 0.0
 
 
@@ -127,3 +136,18 @@ def cache_key(step: Step, *, graph: str, training: Mapping[str, Any], versions: 
         step.num_classes,
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:40]
+
+
+def read_refusal(text: str) -> tuple[float | None, float | None] | None:
+    """Bytes needed and available, from the compiler's words for too little memory; None if it complains otherwise.
+
+    The compiler checks in several places and words it differently; where the sizes are not found they are None.
+    """
+    for pattern in _REFUSALS:
+        found = pattern.search(text)
+        if found:
+            needed, needed_unit, available, available_unit = found.groups()
+            return float(needed) * _UNITS[needed_unit.upper()], float(available) * _UNITS[available_unit.upper()]
+    if "RESOURCE_EXHAUSTED" in text or "Ran out of memory" in text:
+        return None, None
+    return None
