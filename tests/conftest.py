@@ -143,6 +143,52 @@ def _write_trial(append: Callable[..., Any], trial_id: str, trial: Mapping[str, 
 
 
 @pytest.fixture(scope="session")
+def write_confirmation(write_study: Callable[..., Study]) -> Callable[..., Study]:
+    """`write_confirmation(study, runs, ...)`: a study's confirmation as its journal would say it.
+
+    `runs` maps candidates to (validation score, test accuracy or None) for each retraining; None for one that failed.
+    A test is of 100 images of the classes "a" and "b", half each, with every error on "b".
+    """
+
+    def write(
+        study: Study,
+        runs: Mapping[str, Sequence[tuple[float, float | None] | None]],
+        *,
+        splits: Sequence[str] = ("train", "validation", "test"),
+        seeds: int | None = None,
+        **arguments: Any,
+    ) -> Study:
+        trials, tests = [], []
+        for trial_id, own in runs.items():
+            for run in own:
+                failed = {"status": "failed", "error": "ValueError: no"} if run is None else {}
+                scores = [[run[0]]] if run is not None else [[]]
+                trials.append({"values": study.history.trials[trial_id].values, "scores": scores, **failed})
+                if run is not None and run[1] is not None:
+                    errors = round(100 * (1 - run[1]))
+                    metrics = {"loss": 0.1, "accuracy": run[1], "macro_f1": run[1] - 0.01}
+                    confusion = [[50, 0], [errors, 50 - errors]]
+                    tests.append({"trial_id": f"{len(trials):04d}", "metrics": metrics, "confusion": confusion})
+        facts = {"dataset": "digits", "class_names": ["a", "b"], "counts": dict.fromkeys(splits, 100)}
+        space = {"metric": study.metric, "direction": study.direction, "facts": facts, "split": "train"}
+        asked = [{"trial_id": name, "values": study.history.trials[name].values} for name in runs]
+        longest = max(map(len, runs.values()))
+        write_study(
+            study.path / "confirm",
+            trials,
+            extra=[
+                ("space", space),
+                ("candidates", {"candidates": asked, "seeds": longest if seeds is None else seeds}),
+                *(("test", test) for test in tests),
+            ],
+            **{"metric": study.metric, "direction": study.direction, **arguments},
+        )
+        return open_study(study.path)
+
+    return write
+
+
+@pytest.fixture(scope="session")
 def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """`run_python(code, *arguments, **environment)`: a fresh interpreter, ended after two minutes."""
 

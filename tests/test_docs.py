@@ -18,6 +18,7 @@ from workbench.definition.tables import Definition
 from workbench.oracles.protocol import Outcome
 from workbench.registry import HOOK_OF_KIND, Registry
 from workbench.results.comparison import COMPARE_COLUMNS
+from workbench.results.confirmation import CLASS_COLUMNS, COMPARISON_COLUMNS, CONFIRMATION_COLUMNS
 from workbench.tpu.stored import COLUMNS as TPU_COLUMNS
 from workbench.trials import TRIAL_COLUMNS, Status
 
@@ -108,6 +109,13 @@ def test_studies_guide_names_every_column_of_comparisons() -> None:
     statuses = [str(status) for status in Status]
     assert first_cells(text) == [*(name for name in COMPARE_COLUMNS if name not in statuses), "definition.KEY"]
     assert [name for name in statuses if f"`{name}`" not in text] == []
+
+
+def test_studies_guide_names_every_column_of_a_confirmation() -> None:
+    text = section(read("studies.md"), "### The tables")
+    marks = ["confirmed_score", "confirmed_seeds"]
+    assert first_cells(text) == [*marks, *CONFIRMATION_COLUMNS, *COMPARISON_COLUMNS]
+    assert [name for name in (*CLASS_COLUMNS, "true_class") if f"`{name}`" not in text] == []
 
 
 def test_data_guide_names_every_data_set_and_option() -> None:

@@ -43,12 +43,15 @@ from workbench.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from workbench.comparisons import compare, compare_curves, compare_trials
+    from workbench.confirm_study import confirm
     from workbench.launch import search
+    from workbench.results.confirmation import Confirmation
     from workbench.study import Study, open_study, studies
     from workbench.train_point import Trained, train
 
 __all__ = [
     "Augmentation",
+    "Confirmation",
     "DataError",
     "Dataset",
     "DatasetRequest",
@@ -80,6 +83,7 @@ __all__ = [
     "compare",
     "compare_curves",
     "compare_trials",
+    "confirm",
     "hookimpl",
     "open_study",
     "search",
@@ -91,6 +95,8 @@ _LAZY = {
     "compare": "comparisons",
     "compare_curves": "comparisons",
     "compare_trials": "comparisons",
+    "Confirmation": "results.confirmation",
+    "confirm": "confirm_study",
     "search": "launch",
     "Study": "study",
     "open_study": "study",

@@ -34,6 +34,9 @@ class Plan:
         seed_of: (trial_id, execution) -> seed.
         metric: the objective; a training metric where nothing validates.
         split: what to train on.
+        repeats: whether a point may be trained more than once; then no point is refused, by constraints neither.
+        opening: further events for the journal, each time that a session begins.
+        ending: what to say at the end instead of the tuner's reason.
     """
 
     definition: Definition
@@ -44,6 +47,9 @@ class Plan:
     metric: str
     split: str = "train"
     warm_start: Sequence[Study] = ()
+    repeats: bool = False
+    opening: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    ending: str = ""
 
 
 def begin_session(
@@ -111,6 +117,8 @@ def begin_session(
     )
     if not log.history.space:
         log.append("space", **space)
+    for name, fields in plan.opening:
+        log.append(name, at=now(), **fields)
 
 
 def _check_unchanged(place: StudyDirectory, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -118,6 +126,27 @@ def _check_unchanged(place: StudyDirectory, old: Mapping[str, Any], new: Mapping
     if not old:
         return
     advice = "Start another study with --study NAME, or undo the change"
+    check_data_and_space(place, old, new, advice)
+    for key in ("split", "enqueued", "warm_start"):
+        if old[key] != new[key]:
+            raise StudyChangedError(
+                f"{place.path}: a study keeps what it trains; it was begun with {key} {_brief(old[key])} and is now "
+                f"asked for {_brief(new[key])}. {advice}"
+            )
+
+
+def check_data_and_space(place: StudyDirectory, old: Mapping[str, Any], new: Mapping[str, Any], advice: str) -> None:
+    """Compares what a study was begun with and what there is now.
+
+    Args:
+        place: the study's.
+        old: its `space` event.
+        new: likewise, `facts` and `space` of today.
+        advice: what to do, for the message.
+
+    Raises:
+        StudyChangedError: other data, or another search space.
+    """
     before, after = old["facts"]["fingerprint"], new["facts"]["fingerprint"]
     if before != after:
         raise StudyChangedError(
@@ -132,12 +161,6 @@ def _check_unchanged(place: StudyDirectory, old: Mapping[str, Any], new: Mapping
             f"{place.path}: a study keeps its search space; a plugin now declares another one "
             f"({', '.join(sorted(names)) or 'ranges or defaults differ'}). {advice}"
         )
-    for key in ("split", "enqueued", "warm_start"):
-        if old[key] != new[key]:
-            raise StudyChangedError(
-                f"{place.path}: a study keeps what it trains; it was begun with {key} {_brief(old[key])} and is now "
-                f"asked for {_brief(new[key])}. {advice}"
-            )
 
 
 def _brief(value: object) -> str:

@@ -149,6 +149,7 @@ def run_plan(
             seed_of=plan.seed_of,
             metric=plan.metric,
             split=plan.split,
+            repeats=plan.repeats,
         )
         with warnings.catch_warnings():
             # keras-tuner 1.4.8 calls threading.currentThread(), deprecated since Python 3.10.
@@ -160,7 +161,7 @@ def run_plan(
                 log.append("interrupted", at=now())
                 raise
         log.append("finished", at=now(), reason=tuner.stop_reason)
-        _tell_end(tuner.stop_reason, log, display)
+        _tell_end(tuner.stop_reason, log, display, plan.ending)
         display.message(f"Checkpoints take {store.size_mib():.1f} MiB in {place.checkpoints}.")
 
 
@@ -220,7 +221,7 @@ def _oracle(plan: Plan, log: StudyLog) -> HistoryOracle:
     )
 
 
-def _tell_end(reason: str, log: StudyLog, display: Display) -> None:
+def _tell_end(reason: str, log: StudyLog, display: Display, ending: str) -> None:
     rejections = log.history.rejections
     twins = sum(event["reason"].startswith("the same network") for event in rejections)
     if len(rejections) > twins:
@@ -236,7 +237,7 @@ def _tell_end(reason: str, log: StudyLog, display: Display) -> None:
             f"{failed[-1].error}. Mend the cause and run the same command again, or allow more with "
             f"--set budget.{reason}=N"
         )
-    display.message(f"The search ended: {_REASONS.get(reason, reason)}.")
+    display.message(ending or f"The search ended: {_REASONS.get(reason, reason)}.")
 
 
 def _nothing_feasible(rejections: Sequence[Mapping[str, Any]]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.directory import StudyDirectory, list_studies
 from workbench.errors import StudyError, near_names
+from workbench.retrained import confirmation_directory, confirmed_scores
 from workbench.tpu.stored import read_verdicts
 from workbench.trials import History, Status, Trial
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from workbench.registry import Registry
+    from workbench.results.confirmation import Confirmation
 
 
 class Study:
@@ -80,6 +82,9 @@ class Study:
     def leaderboard(self, *, all_statuses: bool = False, at_epoch: int | None = None) -> pd.DataFrame:
         """The completed trials, best first, with a column `rank`: higher rung first, then score.
 
+        A study that was confirmed has two more columns at the end, `confirmed_score` and `confirmed_seeds`: the mean
+        validation over the new seeds, and how many there are.
+
         Args:
             all_statuses: list trials that are not completed, too, after the others and without a rank.
             at_epoch: rank by what the trials had reached at this epoch (from 1); shorter ones are left out.
@@ -87,12 +92,14 @@ class Study:
         Raises:
             StudyError: `at_epoch` is smaller than 1.
         """
-        from workbench.results.tables import rank, trials_table
+        from workbench.results.tables import mark_confirmed, rank, trials_table
 
         if at_epoch is not None and at_epoch < 1:
             raise StudyError(f"at_epoch must be 1 or greater; received {at_epoch}")
         table = trials_table(self.history, until=at_epoch, tpu=self._tpu)
-        return rank(table, direction=self.direction, all_statuses=all_statuses)
+        board = rank(table, direction=self.direction, all_statuses=all_statuses)
+        place = confirmation_directory(self.path)
+        return mark_confirmed(board, confirmed_scores(place)) if place.journal.exists() else board
 
     def plot(self, name: str) -> go.Figure:
         """A Plotly figure, the one that `workbench report` shows: a notebook draws it.
@@ -125,6 +132,19 @@ class Study:
         if against not in AXES:
             raise StudyError(f"against must be one of {', '.join(AXES)}; received {against!r}")
         return best_so_far(self.history, against)
+
+    def confirmation(self) -> Confirmation:
+        """What `workbench confirm` found: its best trials, retrained with new seeds.
+
+        Raises:
+            StudyError: that was never asked for.
+        """
+        from workbench.results.confirmation import read_confirmation
+
+        place = confirmation_directory(self.path)
+        if not place.journal.exists():
+            raise StudyError(f"{self.path}: no trial was confirmed; `workbench confirm {self.name}` does it")
+        return read_confirmation(place, study=self.name, board=self.leaderboard(), trials=self.history.trials)
 
     def trial(self, trial_id: str) -> Trial:
         """One trial's state.

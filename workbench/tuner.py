@@ -45,6 +45,7 @@ class StudyContext:
         seed_of: (trial_id, execution) -> the execution's seed.
         metric: the objective; a training metric where nothing validates.
         split: what to train on.
+        repeats: whether a point may be trained more than once; then no point is refused.
     """
 
     definition: Definition
@@ -58,6 +59,7 @@ class StudyContext:
     seed_of: Callable[[str, int], int]
     metric: str
     split: str = "train"
+    repeats: bool = False
 
 
 class StudyTuner(BaseTuner):  # type: ignore[misc]
@@ -83,7 +85,8 @@ class StudyTuner(BaseTuner):  # type: ignore[misc]
         self._rules = StoppingRules(context.definition, context.metric, context.definition.objective.direction)
         self._store = context.store
         self._gate = Gate(context.definition, self._cost, context.log)
-        oracle.admit = self._gate.admit
+        if not context.repeats:
+            oracle.admit = self._gate.admit
         oracle.announce = self._journal_proposal
         self.stop_reason = ""
         path = context.directory.path

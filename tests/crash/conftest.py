@@ -83,11 +83,16 @@ class CommandLine:
         return read_journal(self.journal(study)) if self.journal(study).exists() else []
 
     def start(self, study: str, *options: str) -> subprocess.Popen[str]:
+        return self._start("search", str(self.definition), "--study", study, *options)
+
+    def start_confirmation(self, study: str, *options: str) -> subprocess.Popen[str]:
+        return self._start("confirm", study, *options)
+
+    def _start(self, *arguments: str) -> subprocess.Popen[str]:
         search = subprocess.Popen(
             [
                 *(sys.executable, "-c", "from workbench.cli import main; main()"),
-                *("search", str(self.definition), "--directory", str(self.folder), "--study", study),
-                *("--device", "cpu", "--quiet", *self._options, *options),
+                *(*arguments, "--directory", str(self.folder), "--device", "cpu", "--quiet", *self._options),
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

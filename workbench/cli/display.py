@@ -12,11 +12,11 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from workbench.display import Display, Outlook, SilentDisplay
 
 
-def make_display(*, quiet: bool) -> Display:
-    """The display for this terminal, or none."""
+def make_display(*, quiet: bool, errors: bool = False) -> Display:
+    """The display for this terminal, or none; on standard error if asked to."""
     if quiet:
         return SilentDisplay()
-    console = Console(highlight=False)
+    console = Console(highlight=False, stderr=errors)
     return LiveDisplay(console) if console.is_terminal else LineDisplay(console)
 
 

@@ -12,6 +12,7 @@ import click
 
 from workbench.cli.check import check
 from workbench.cli.compare import compare
+from workbench.cli.confirm import confirm
 from workbench.cli.devices import devices
 from workbench.cli.leaderboard import leaderboard
 from workbench.cli.plugins import plugins
@@ -36,7 +37,20 @@ def cli() -> None:
     """
 
 
-for command in (search, train, predict, leaderboard, compare, report, studies, searches, plugins, devices, check):
+for command in (
+    search,
+    train,
+    confirm,
+    predict,
+    leaderboard,
+    compare,
+    report,
+    studies,
+    searches,
+    plugins,
+    devices,
+    check,
+):
     cli.add_command(command)
 
 

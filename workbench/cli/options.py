@@ -41,22 +41,11 @@ def common_options(command: Command) -> Command:
 
 def definition_options(command: Command) -> Command:
     """What `search` and `train` take to change a definition and to say where and on what it runs."""
+    command = running_options(command)
     options = [
-        click.option(
-            "--data-dir",
-            metavar="DIR",
-            help="Where the data set's files are (or set WORKBENCH_DATA).",
-        ),
         click.option("--directory", default=DIRECTORY, show_default=True, metavar="DIR", help="Folder of studies."),
         click.option("--study", metavar="NAME", help="The study's name; by default the definition's."),
         click.option("--epochs", type=int, metavar="N", help="Epochs of a trial in full."),
-        click.option(
-            "--device",
-            type=click.Choice(["auto", "tpu", "gpu", "cpu"]),
-            default="auto",
-            show_default=True,
-            help="What to train on.",
-        ),
         click.option("--seed", type=int, metavar="N", help="What everything random follows from."),
         click.option(
             "--set",
@@ -64,6 +53,27 @@ def definition_options(command: Command) -> Command:
             multiple=True,
             metavar="KEY=VALUE",
             help="Change the definition: dataset.image_size=96. May be given several times.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def running_options(command: Command) -> Command:
+    """What a command that trains takes to say on which data and device, and what it tells meanwhile."""
+    options = [
+        click.option(
+            "--data-dir",
+            metavar="DIR",
+            help="Where the data set's files are (or set WORKBENCH_DATA).",
+        ),
+        click.option(
+            "--device",
+            type=click.Choice(["auto", "tpu", "gpu", "cpu"]),
+            default="auto",
+            show_default=True,
+            help="What to train on.",
         ),
         click.option("--inline", is_flag=True, help="Train in this process, for debugging."),
         click.option("--quiet", "-q", is_flag=True, help="Print results only, no progress."),
@@ -81,6 +91,7 @@ def output_options(command: Command) -> Command:
 
 def table_options(command: Command) -> Command:
     """How a table is printed."""
+    command = file_options(command)
     options = [
         click.option("--columns", metavar="A,B,...", help="These columns only; globs such as 'hp.*' work."),
         click.option(
@@ -90,6 +101,15 @@ def table_options(command: Command) -> Command:
             help="Rows that satisfy a pandas expression: 'parameters < 200000'; `hp.a/b` in backticks.",
         ),
         click.option("--sort", metavar="COLUMN", help="Sort by a column; -COLUMN: largest first."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def file_options(command: Command) -> Command:
+    """In which format a table is printed, and where to."""
+    options = [
         click.option(
             "--format",
             "format_name",

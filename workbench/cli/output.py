@@ -27,6 +27,8 @@ TABLE_COLUMNS = (
     "trial_id",
     "score",
     "score_std",
+    "confirmed_score",
+    "confirmed_seeds",
     "best_epoch",
     "epochs",
     "rung",
@@ -34,6 +36,8 @@ TABLE_COLUMNS = (
     "seconds",
 )
 """What the leaderboard's table shows before the hyperparameters that differ between trials."""
+
+FOUR_DIGITS = ("score", "score_std", "last_score", "best", "confirmed_score", "accuracy_mean", "accuracy_std")
 
 LAST_COLUMN = 80
 """How wide the last column may be where there is no terminal to fit into."""
@@ -145,7 +149,15 @@ def write_table(frame: pd.DataFrame, format_name: str, output: Path | None) -> N
     if format_name == "table" and output is None:
         print_frame(frame)
         return
-    text = _as_text(frame, format_name)
+    write_text(_as_text(frame, format_name), output)
+
+
+def write_text(text: str, output: Path | None) -> None:
+    """Prints a text as it is, or writes it to a file.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
     if output is None:
         click.echo(text, nl=False)
         return
@@ -159,15 +171,18 @@ def _as_text(frame: pd.DataFrame, format_name: str) -> str:
     if format_name == "csv":
         return frame.to_csv(index=False)
     if format_name == "json":
-        return (
-            json.dumps(json.loads(frame.to_json(orient="records", date_format="iso", double_precision=15)), indent=1)
-            + "\n"
-        )
+        return json.dumps(as_rows(frame), indent=1) + "\n"
     if format_name == "html":
         return frame.to_html(index=False, na_rep="") + "\n"
     if format_name == "markdown":
         return _as_strings(frame).to_markdown(index=False, disable_numparse=True) + "\n"
     return _as_strings(frame).to_string(index=False) + "\n"
+
+
+def as_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as JSON has them, null for missing values."""
+    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records", date_format="iso", double_precision=15))
+    return rows
 
 
 def _write_parquet(frame: pd.DataFrame, output: Path | None) -> None:
@@ -199,7 +214,7 @@ def cell(column: str, value: Any) -> str:
         return str(value).lower()
     if isinstance(value, pd.Timestamp):
         return value.strftime("%Y-%m-%d %H:%M")
-    if column in ("score", "score_std", "last_score", "best"):
+    if column in FOUR_DIGITS:
         return f"{value:.4f}"
     if column in ("seconds", "target_seconds", "step_ms", "images_per_s"):
         return f"{value:,.1f}"

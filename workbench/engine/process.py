@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.engine.protocol import QUESTIONS, Cost, Emit, Job, Preparation
+from workbench.engine.protocol import QUESTIONS, Cost, Emit, Examination, Job, Preparation
 from workbench.errors import StorageError, TimeLimitError, WorkerDiedError
 
 if TYPE_CHECKING:
@@ -114,10 +114,7 @@ class WorkerEngine:
 
     def execute(self, task: Task, emit: Emit, *, max_seconds: float | None = None) -> None:
         """See `Engine.execute`."""
-        if self._executions >= EXECUTIONS_PER_WORKER:
-            self.close()
-        self._fresh()
-        self._executions += 1
+        self._use()
         self._call("execute", task, emit=emit, max_seconds=max_seconds)
 
     def evaluate(self, values: Mapping[str, Value], weights: str, split: str) -> dict[str, float]:
@@ -125,6 +122,12 @@ class WorkerEngine:
         self._fresh()
         metrics: dict[str, float] = self._call("evaluate", dict(values), weights, split)
         return metrics
+
+    def examine(self, values: Mapping[str, Value], weights: str, split: str) -> Examination:
+        """See `Engine.examine`."""
+        self._use()
+        found: Examination = self._call("examine", dict(values), weights, split)
+        return found
 
     def save(self, values: Mapping[str, Value], weights: str, path: str, facts: Mapping[str, Any]) -> None:
         """See `Engine.save`."""
@@ -144,6 +147,13 @@ class WorkerEngine:
             with contextlib.suppress(ProcessLookupError):
                 child.kill()
             child.wait()
+
+    def _use(self) -> None:
+        """Makes sure that a child is there that may trace one more graph."""
+        if self._executions >= EXECUTIONS_PER_WORKER:
+            self.close()
+        self._fresh()
+        self._executions += 1
 
     def _fresh(self, *, prepare: bool = True) -> None:
         """Makes sure that a child is there, and prepared if an earlier one was."""

@@ -76,6 +76,20 @@ class Cost:
     seconds_per_epoch: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Examination:
+    """What a model does on a whole split.
+
+    Attributes:
+        metrics: of `Engine.evaluate`, and `macro_f1`: the mean over classes of F1, 0 for a class without a true or
+            predicted example.
+        confusion: counts, a row a true class, a column a predicted one.
+    """
+
+    metrics: dict[str, float]
+    confusion: list[list[int]]
+
+
 class Engine(Protocol):
     """Runs the tasks of one job. Every method may take long; none is called from two threads at once."""
 
@@ -113,6 +127,10 @@ class Engine(Protocol):
 
     def evaluate(self, values: Mapping[str, Value], weights: str, split: str) -> dict[str, float]:
         """Metrics on a whole split of a point with the weights of a checkpoint file."""
+        ...
+
+    def examine(self, values: Mapping[str, Value], weights: str, split: str) -> Examination:
+        """As `evaluate`, with the predicted classes counted."""
         ...
 
     def save(self, values: Mapping[str, Value], weights: str, path: str, facts: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from workbench.checkpoint import assign_variables, load_arrays
 from workbench.costs import count_flops, graph_hash, model_mib
 from workbench.data import PreparedData, evaluation_dataset, prepare, steps_per_epoch
 from workbench.definition import Definition, definition_from_dict
-from workbench.engine.protocol import Cost, Emit, Job, Preparation
+from workbench.engine.protocol import Cost, Emit, Examination, Job, Preparation
 from workbench.errors import SpaceError, StorageError, TrialError, WorkbenchError
 from workbench.hypermodel import ClassifierHyperModel, Network, overrides_of
 from workbench.modelfile import save_model
@@ -137,6 +137,25 @@ class Session:
         data = evaluation_dataset(self._prepared(), split=split, batch_size=self._settings().global_batch_size)
         metrics = network.model.evaluate(data, verbose=0, return_dict=True)
         return {name: float(value) for name, value in metrics.items()}
+
+    def examine(self, values: Mapping[str, Value], weights: str, split: str) -> Examination:
+        """Evaluates stored weights and counts the predicted classes; see `Engine.examine`."""
+        from sklearn.metrics import confusion_matrix, f1_score
+
+        keras.backend.clear_session()
+        gc.collect()
+        prepared = self._prepared()
+        network = self._restore(values, weights)
+        data = evaluation_dataset(prepared, split=split, batch_size=self._settings().global_batch_size)
+        metrics = network.model.evaluate(data, verbose=0, return_dict=True)
+        predicted = network.model.predict(data, verbose=0).argmax(axis=-1)
+        labels = prepared.labels[prepared.indices(split)]
+        classes = range(len(prepared.facts.class_names))
+        f1 = f1_score(labels, predicted, labels=classes, average="macro", zero_division=0)
+        return Examination(
+            metrics={**{name: float(value) for name, value in metrics.items()}, "macro_f1": float(f1)},
+            confusion=confusion_matrix(labels, predicted, labels=classes).tolist(),
+        )
 
     def save(self, values: Mapping[str, Value], weights: str, path: str, facts: Mapping[str, Any]) -> None:
         """Writes stored weights as a model; see `Engine.save`."""

@@ -11,7 +11,7 @@ from workbench.tpu.stored import COLUMNS as TPU_COLUMNS
 from workbench.trials import History, Status, Trial, trial_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 EPOCH_COLUMNS = ("trial_id", "execution", "epoch", "learning_rate", "seconds", "step_ms", "images_per_s")
 
@@ -112,3 +112,18 @@ def rank(trials: pd.DataFrame, *, direction: str, all_statuses: bool = False) ->
     ordered.insert(0, "rank", pd.Series(range(1, len(ordered) + 1), dtype="Int64"))
     ordered.loc[ordered["status"] != str(Status.COMPLETED), "rank"] = pd.NA
     return ordered
+
+
+def mark_confirmed(board: pd.DataFrame, scores: Mapping[str, Sequence[float]]) -> pd.DataFrame:
+    """A leaderboard with the columns `confirmed_score` (the mean) and `confirmed_seeds` at the end.
+
+    Args:
+        board: as `rank` gives it.
+        scores: trial_id -> validation scores of its retrainings, at least one.
+    """
+    means = {trial_id: sum(found) / len(found) for trial_id, found in scores.items()}
+    counts = {trial_id: len(found) for trial_id, found in scores.items()}
+    return board.assign(
+        confirmed_score=board["trial_id"].map(means).astype("float64"),
+        confirmed_seeds=board["trial_id"].map(counts).astype("Int64"),
+    )
