@@ -134,4 +134,4 @@ def test_each_model_of_a_search_is_a_subject(tiny_tables, tiny_registry):
         ("tiny", {"model": "tiny"}, (8, 8, 1), 10),
         ("squeezenet", {"model": "squeezenet"}, (8, 8, 1), 10),
     ]
-    assert notes == []
+    assert notes == ["data set 'digits': 1,797 images 8x8x1 of 10 classes"]

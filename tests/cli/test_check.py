@@ -25,7 +25,8 @@ def run(capsys, monkeypatch, tmp_path):
 
 def test_static_rules_need_no_compiler(run):
     code, out, err = run("check", "cifar10_convnet", "--tpu", "v2-8", "--tier", 1, "--format", "json", "--quiet")
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err == "data set 'cifar10': 60,000 images 32x32x3 of 10 classes\n"
     (row,) = json.loads(out)
     assert (row["name"], row["topology"], row["batch_size_per_replica"]) == ("cifar_convnet", "v2-8", 128)
     assert (row["parameters"], row["precision"], row["hbm_gib"]) == (1_676_982, "mixed_bfloat16", 8)
@@ -65,3 +66,11 @@ def test_wrong_use_is_one_message(run, arguments, words):
     assert code == 2
     assert words in err
     assert err.count("error:") == 1
+
+
+def test_without_a_tpu_the_search_is_linted(run):
+    code, out, err = run("check", "quickstart", "--format", "json", "-q")
+    assert code == 0
+    (row,) = json.loads(out)
+    assert (row["name"], row["parameters"], row["problems"]) == ("cifar_convnet", 133_486, "")
+    assert "space: 11 hyperparameters are searched" in err

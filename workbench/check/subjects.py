@@ -156,7 +156,9 @@ def _data_facts(
             if data_dir is not None:
                 raise
         else:
-            return source.image_shape, len(source.class_names), ""
+            shape, classes = source.image_shape, len(source.class_names)
+            count = f"{source.count:,} images" if source.count is not None else "images"
+            return shape, classes, f"data set {table.name!r}: {count} {'x'.join(map(str, shape))} of {classes} classes"
     component = registry.find("model", model)
     height, width, channels = component.reference_image_shape
     shape = (table.image_size or height, table.image_size or width, channels)

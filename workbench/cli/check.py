@@ -71,44 +71,52 @@ def check(
     plugins_dirs: tuple[str, ...],
     **how: Any,
 ) -> None:
-    """Ask what a TPU makes of a network, on a machine that has none.
+    """Look at a search before a minute is spent on it; with --tpu, ask what a TPU makes of its networks.
 
-    NAME_OR_STUDY is a search definition: its models' default points are checked, or --point. Or it is a study: its
-    best --top trials are, and the leaderboard then shows tpu.* columns. A name that is both is the definition unless
-    --top is given.
+    NAME_OR_STUDY is a search definition: its models' default points are built, or --point. With --tpu it may be a
+    study: its best --top trials are compiled for the TPU (none is needed); the leaderboard then has tpu.* columns.
+    A name that is both is the definition unless --top is given.
     """
     from workbench.cli.display import make_display
     from workbench.cli.output import format_of, select, write_table
     from workbench.quiet import quiet_stderr, use_cpu_quietly
     from workbench.tpu.chips import find_topology
 
-    if tpu is None:
-        raise UsageError("check needs --tpu TOPOLOGY, such as --tpu v5e-8")
-    find_topology(tpu)
+    if tpu is not None:
+        find_topology(tpu)
     registry = load_registry(plugin_files, plugins_dirs)
     use_cpu_quietly()
     with quiet_stderr():
         import keras  # noqa: F401
     import pandas as pd
 
-    from workbench.check.tpu import COLUMNS, TYPES, TpuOptions, check_tpu
-
-    options = TpuOptions(topology=tpu, plugin_files=plugin_files, plugins_dirs=plugins_dirs, **how)
     subjects, notes, study = _subjects(
         name, registry, top=top, point=point, directory=directory, data_dir=data_dir, sets=sets
     )
-    display = make_display(quiet=quiet)
-    try:
-        checked = check_tpu(subjects, options, display=display, study=study)
-    finally:
-        display.close()
-    frame = pd.DataFrame(checked.rows, columns=list(COLUMNS)).astype(TYPES)
+    if tpu is None:
+        from workbench.check import lint
+
+        if study is not None:
+            raise UsageError(f"{study.path} is a study: check its trials with --tpu, or name its search definition")
+        found = lint.lint(subjects, registry)
+        shown, types, rows, more = list(lint.COLUMNS), lint.TYPES, found.rows, found.notes
+    else:
+        from workbench.check import tpu as tiers
+
+        options = tiers.TpuOptions(topology=tpu, plugin_files=plugin_files, plugins_dirs=plugins_dirs, **how)
+        display = make_display(quiet=quiet)
+        try:
+            checked = tiers.check_tpu(subjects, options, display=display, study=study)
+        finally:
+            display.close()
+        shown, types, rows, more = list(tiers.COLUMNS), tiers.TYPES, checked.rows, checked.notes
+    frame = pd.DataFrame(rows, columns=shown).astype(types)
     chosen_format = format_of(format_name, output)
     frame = select(frame, columns=columns, expression=expression, sort=sort, top=None)
     if chosen_format == "table" and columns is None:
         frame = frame.dropna(axis="columns", how="all")
     write_table(frame, chosen_format, output)
-    for note in dict.fromkeys([*notes, *checked.notes]):
+    for note in dict.fromkeys([*notes, *more]):
         click.echo(note, err=chosen_format != "table" or output is not None)
 
 
