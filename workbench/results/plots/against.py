@@ -68,7 +68,9 @@ def _against(view: View, item: Hyperparameter) -> list[Any]:
     """All shown trials, and the best ones in their colours."""
     active = view.shown[view.shown[item.column].notna()]
     top = active[active["trial_id"].isin(view.styles)]
-    hover = "trial %{text}: %{y:.4f}<br>" + escape(item.label).replace("%", "%%") + " = %{x}<extra></extra>"
+    # In a template, braces after a percent sign would name a variable.
+    label = escape(item.label).replace("{", "&#123;")
+    hover = f"trial %{{text}}: %{{y:.4f}}<br>{label} = %{{x}}<extra></extra>"
     points: Any
     if item.is_category:
         points = go.Box(
@@ -83,7 +85,7 @@ def _against(view: View, item: Hyperparameter) -> list[Any]:
     points.update(
         x=_places(active, item),
         y=active["score"].to_numpy(dtype=float),
-        text=list(active["trial_id"]),
+        text=active["trial_id"].to_numpy(dtype=object),
         marker={"size": 5, "opacity": 0.5, "color": FAINT},
         hovertemplate=hover,
         hoveron="points" if item.is_category else None,
@@ -91,7 +93,7 @@ def _against(view: View, item: Hyperparameter) -> list[Any]:
     best = go.Scatter(
         x=_places(top, item),
         y=top["score"].to_numpy(dtype=float),
-        text=list(top["trial_id"]),
+        text=top["trial_id"].to_numpy(dtype=object),
         mode="markers",
         marker={"size": 9, "color": [view.styles[trial_id]["color"] for trial_id in top["trial_id"]]},
         hovertemplate=hover,
@@ -102,7 +104,8 @@ def _against(view: View, item: Hyperparameter) -> list[Any]:
 def _places(frame: pd.DataFrame, item: Hyperparameter) -> Any:
     """The values on the horizontal axis: texts of categories, else numbers."""
     if item.is_category:
-        return [escape(number(value)) for value in frame[item.column]]
+        # Plotly checks a list value by value, an array at once.
+        return frame[item.column].map(number).map(escape).to_numpy(dtype=object)
     return frame[item.column].to_numpy(dtype=float)
 
 

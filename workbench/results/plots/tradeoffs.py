@@ -102,7 +102,7 @@ def _cost_traces(view: View, cost: str) -> list[Any]:
         go.Scatter(
             x=points[cost].to_numpy(dtype=float),
             y=points["score"].to_numpy(dtype=float),
-            text=list(points["trial_id"]),
+            text=points["trial_id"].to_numpy(dtype=object),
             mode="markers",
             name="completed trials",
             marker={"size": 6, "opacity": 0.5, "color": FAINT},
