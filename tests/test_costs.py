@@ -6,7 +6,7 @@ import keras
 import pytest
 from keras import layers
 
-from workbench.costs import count_flops, matrix_products
+from workbench.costs import count_flops, has_own_layers, matrix_products
 
 
 def chain(shape, *parts):
@@ -113,3 +113,11 @@ def test_products_know_whose_features_they_take():
         ("sep", "conv"): ("left", "right"),
         ("top", "dense"): ("sep",),
     }
+
+
+def test_layers_of_others_are_told_from_those_of_keras():
+    class Own(layers.ReLU):
+        pass
+
+    assert not has_own_layers(chain((4, 4, 3), layers.Conv2D(2, 1), layers.ReLU()))
+    assert has_own_layers(chain((4, 4, 3), chain((4, 4, 3), Own()), layers.ReLU()))

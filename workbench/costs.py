@@ -200,6 +200,11 @@ def graph_hash(model: keras.Model) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
 
+def has_own_layers(model: keras.Model) -> bool:
+    """Whether the graph has layers that are not Keras's own, whose code their settings do not tell."""
+    return any(not type(layer).__module__.startswith("keras.") for layer, _, _ in _calls(model))
+
+
 def _anonymous(part: Any, order: dict[str, str]) -> Any:
     """The configuration with names replaced by their order of appearance, and without what building left in it."""
     if isinstance(part, dict):

@@ -14,8 +14,8 @@ from workbench.tpu.chips import TOPOLOGIES, find_topology
 def test_facts_agree_with_each_other(topology):
     version, _, grid = topology.compiler_name.partition(":")
     assert topology.name.startswith(f"{version}-")
-    # v2 and v3 show both cores of each chip.
-    per_chip = 2 if version in ("v2", "v3") else 1
+    # These show both cores of each chip.
+    per_chip = 2 if version in ("v2", "v3", "v4") else 1
     assert topology.cores == per_chip * math.prod(int(side) for side in grid.split("x"))
     # At a clock near 1 GHz, the units' multiply-adds give the rate.
     clock = topology.peak_tflops * 1e12 / (2 * topology.units * topology.unit**2)

@@ -119,8 +119,12 @@ def check_tpu(
     rows = []
     with contextlib.ExitStack() as stack:
         compiler = stack.enter_context(TpuCompiler(options.max_seconds)) if tier > 1 else None
+        started = time.monotonic()
         for number, subject in enumerate(subjects):
-            check = _Check(subject, topology, options, registry, display, f"{number + 1} of {len(subjects)}")
+            left = (time.monotonic() - started) / number * (len(subjects) - number) if number else 0.0
+            estimate = f", about {left / 60:.0f} min left" if left else ""
+            position = f"{number + 1} of {len(subjects)}{estimate}"
+            check = _Check(subject, topology, options, registry, display, position)
             row = check.run(compiler, tier)
             rows.append(row)
             if study is not None and row["fits"] is not None:
@@ -181,7 +185,7 @@ class _Check:
         """Tier 1: advice, what else the program depends on, and the row so far."""
         import keras
 
-        from workbench.costs import graph_hash
+        from workbench.costs import graph_hash, has_own_layers
         from workbench.tpu.fill import advise, model_fill
 
         self._tell("building")
@@ -203,8 +207,10 @@ class _Check:
             "hbm_gib": self._topology.hbm_gib,
             "graph": graph_hash(model),
         }
+        # The hash is of settings: what a plugin's own layers do with them is in its source.
+        sources = sorted(source.sha256 for source in self._registry.sources()) if has_own_layers(model) else []
         advice = advise(model, batch_size=batch_size, precision=precision, unit=unit)
-        return advice, _training_facts(network), row
+        return advice, {**_training_facts(network), "plugins": sources}, row
 
     def _compile(self, compiler: TpuCompiler, training: Mapping[str, Any], row: dict[str, Any]) -> list[str]:
         """Tier 3: fills the row, gives advice."""
@@ -281,8 +287,8 @@ def _memory_advice(
 
 
 def _missing(tier: int) -> str:
-    what = "the compiler (tier 3)" if tier == 2 else "lowering (tier 2) and the compiler (tier 3)"
-    return f"{what} need jax[tpu]: {INSTALL} (its libtpu is under Google's licence, not an open source one)"
+    what = "the compiler (tier 3) needs" if tier == 2 else "lowering (tier 2) and the compiler (tier 3) need"
+    return f"{what} jax[tpu]: {INSTALL} (its libtpu is under Google's licence, not an open source one)"
 
 
 def _tools() -> str:

@@ -2,9 +2,10 @@
 
 Sources: Google Cloud's pages of each version (cloud.google.com/tpu/docs/v2, v3, v4, v5e, v5p, v6e: HBM and peak
 bfloat16 rate a chip, HBM bandwidth, matrix units a core) and 'TPU system architecture' (128 x 128 multiply-adds a
-matrix unit until v5, 256 x 256 from v6e on), quoted from memory; the numbers of devices and matrix sizes in memory are
-what libtpu 0.0.42.1 says. The number after the dash counts TensorCores for v2 to v5p and chips for v5e and v6e. From v4
-on a program sees the two cores of a chip as one (a megacore), so v4-8 and v5p-8 are four devices.
+matrix unit until v5, 256 x 256 from v6e on), quoted from memory; the numbers of devices are what libtpu 0.0.42.1 says.
+The number after the dash counts TensorCores for v2 to v5p and chips for v5e and v6e. On v4 and v5p a program may see
+the two cores of a chip as one device (a megacore): libtpu describes v5p so, and v4 as single cores of half the memory,
+where a real v4 shows megacores.
 """
 
 from __future__ import annotations
@@ -72,12 +73,12 @@ TOPOLOGIES = {
         Topology(
             name="v4-8",
             compiler_name="v4:2x2x1",
-            cores=4,
-            hbm_gib=32,
+            cores=8,
+            hbm_gib=16,
             unit=128,
-            units=8,
-            peak_tflops=275,
-            bandwidth_gb_s=1200,
+            units=4,
+            peak_tflops=137.5,
+            bandwidth_gb_s=600,
         ),
         Topology(
             name="v5e-4",

@@ -27,6 +27,9 @@ INSTALL = "pip install 'convnet-search-workbench[tpu-aot]'"
 MAX_COMPILATIONS = 8
 """How many batch sizes the search for the largest one tries at most."""
 
+CLOSE = 1 / 64
+"""So close to a refused batch, as a share of it, the largest one counts as found."""
+
 MULTIPLE = 8
 """Batches a core are padded to multiples of it."""
 
@@ -187,6 +190,8 @@ def largest_batch(
 ) -> tuple[int, int | None]:
     """The largest batch a core that fits, a multiple of 8: bisection, with each step placed by the memory needed.
 
+    It ends where the next multiple of 8, or a batch larger by `CLOSE`, is refused.
+
     Args:
         try_batch: compiles at a batch a core.
         first: the batch that was compiled already, and `answer` the compiler's answer.
@@ -200,7 +205,7 @@ def largest_batch(
     refused: tuple[int, Compiled] | None = None if answer.fits else (first, answer)
     for _ in range(most):
         low = fits[0] if fits is not None else 0
-        if refused is not None and refused[0] - low <= MULTIPLE:
+        if refused is not None and refused[0] - low <= max(MULTIPLE, low * CLOSE):
             break
         guess = _guess(fits, refused, hbm_bytes)
         found = try_batch(guess)
