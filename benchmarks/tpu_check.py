@@ -9,7 +9,8 @@ of its matrix products' cycles implies. That estimate is not documented and noth
 is nearer to the compiler's view, not how fast anything is. Needs the extra tpu-aot; one compilation at a time, and
 answers are cached, so that a second run goes on where the first was ended. `--quick`: 3 points at 32 pixels.
 
-Writes the CSV after each point; the last line of output is JSON.
+After each point it writes the CSV and a second one, with a row for each convolution's forward pass; the last line of
+output is JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import argparse
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -62,8 +64,8 @@ def fill_by_features(model: keras.Model, unit: int) -> float:
 
 def measure(
     subject: Subject, registry: Registry, compiler: TpuCompiler, arguments: argparse.Namespace
-) -> dict[str, Any]:
-    """One row."""
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """One row, and one for each convolution's forward pass."""
     topology = find_topology(arguments.tpu)
     keras.backend.clear_session()
     keras.config.set_dtype_policy(PRECISION)
@@ -85,7 +87,8 @@ def measure(
         answer = compiler.compile(step)
         cache.put(key, answer)
     peak = topology.unit**2 * topology.units
-    return {
+    cycles = answer.matrix_cycles or {}
+    row = {
         "point": subject.name,
         "parameters": model.count_params(),
         "fits": answer.fits,
@@ -93,15 +96,27 @@ def measure(
         "gflop_compiler": answer.flops / 1e9 if answer.flops else None,
         "fill_rules": model_fill(model, topology.unit),
         "fill_by_features": fill_by_features(model, topology.unit),
-        "fill_cycles": answer.flops / 2 / (answer.matrix_cycles * peak)
-        if answer.flops and answer.matrix_cycles
-        else None,
+        "fill_cycles": answer.flops / 2 / (sum(cycles.values()) * peak) if answer.flops and cycles else None,
         "peak_gib": answer.peak_bytes / 2**30 if answer.peak_bytes else None,
         "compile_seconds": answer.seconds,
     }
+    layers = [
+        {
+            "point": subject.name,
+            "layer": item.layer,
+            "contraction": item.taps * item.inputs,
+            "features": item.features,
+            "fill_rules": item.multiply_adds / issued(item, topology.unit),
+            "fill_by_features": item.inputs * item.features / issued(replace(item, places=1, taps=1), topology.unit),
+            "fill_cycles": item.multiply_adds * arguments.batch_size / (cycles[item.layer] * peak),
+        }
+        for item in matrix_products(model)
+        if item.layer in cycles and item.kind == "conv"
+    ]
+    return row, layers
 
 
-def summary(frame: pd.DataFrame, arguments: argparse.Namespace) -> dict[str, Any]:
+def summary(frame: pd.DataFrame, layers: pd.DataFrame, arguments: argparse.Namespace) -> dict[str, Any]:
     """What the last line says."""
     known = frame[frame["fits"]]
     ratio = known["gflop_compiler"] / known["gflop_rules"]
@@ -118,6 +133,11 @@ def summary(frame: pd.DataFrame, arguments: argparse.Namespace) -> dict[str, Any
         "fill_rank_correlation": known["fill_cycles"].corr(known["fill_rules"], method="spearman"),
         "fill_by_features_correlation": known["fill_cycles"].corr(known["fill_by_features"]),
         "fill_worst_difference": (known["fill_cycles"] - known["fill_rules"]).abs().max(),
+        "layers": len(layers),
+        "layer_correlation": layers["fill_cycles"].corr(layers["fill_rules"]),
+        "layer_rank_correlation": layers["fill_cycles"].corr(layers["fill_rules"], method="spearman"),
+        "layer_by_features_correlation": layers["fill_cycles"].corr(layers["fill_by_features"]),
+        "layer_worst_difference": (layers["fill_cycles"] - layers["fill_rules"]).abs().max(),
         "compile_seconds_median": known["compile_seconds"].median(),
         "versions": versions(),
     }
@@ -143,16 +163,21 @@ def main() -> None:
     tables["dataset"]["image_size"] = arguments.image_size
     definition = definition_from_dict(tables)
     shape = (arguments.image_size, arguments.image_size, 3)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    layers: list[dict[str, Any]] = []
+    output = Path(arguments.output)
     with TpuCompiler(arguments.max_seconds) as compiler:
         for number, values in enumerate(points(definition, registry, shape, arguments.points, arguments.seed), 1):
             subject = Subject(
                 name=f"{number:02d}", definition=definition, values=values, image_shape=shape, num_classes=CLASSES
             )
-            rows.append(measure(subject, registry, compiler, arguments))
-            pd.DataFrame(rows).to_csv(arguments.output, index=False)
-            print(rows[-1], flush=True)
-    print(json.dumps(summary(pd.DataFrame(rows), arguments)))
+            row, parts = measure(subject, registry, compiler, arguments)
+            rows.append(row)
+            layers += parts
+            pd.DataFrame(rows).to_csv(output, index=False)
+            pd.DataFrame(layers).to_csv(output.with_stem(f"{output.stem}_layers"), index=False)
+            print(f"{number} of {arguments.points}: {row}", flush=True)
+    print(json.dumps(summary(pd.DataFrame(rows), pd.DataFrame(layers), arguments)))
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from workbench.tpu.hlo import matrix_cycles
+from workbench.tpu.hlo import OTHERS, matrix_cycles
 
 PROGRAM = """HloModule jit_step
 
 %fused_computation.4 (param_0: bf16[8,8]) -> bf16[8,8] {
-  ROOT %convolution.1 = bf16[8,8]{1,0} convolution(%a, %b), dim_labels=bf_io->bf
+  ROOT %convolution.1 = bf16[8,8]{1,0} convolution(%a, %b), metadata={op_name="jit(_run)/jvp(conv2d_1)/conv"}
 }
 
 %fused_computation.5 (param_0: bf16[8,8]) -> bf16[8,8] {
@@ -22,9 +22,13 @@ ENTRY %main (p: bf16[8,8]) -> bf16[8,8] {
 """
 
 
-def test_fusions_with_matrix_products_are_summed():
-    assert matrix_cycles(PROGRAM) == 100
+def test_fusions_with_matrix_products_are_summed_by_layer():
+    assert matrix_cycles(PROGRAM) == {"conv2d_1": 70, OTHERS: 30}
+
+
+def test_gradients_are_no_layers():
+    assert matrix_cycles(PROGRAM.replace("jvp(conv2d_1)", "transpose(jvp(conv2d_1))")) == {OTHERS: 100}
 
 
 def test_a_program_without_estimates_has_none():
-    assert matrix_cycles(PROGRAM.replace("estimated_cycles", "other")) is None
+    assert matrix_cycles(PROGRAM.replace("estimated_cycles", "other")) == {}

@@ -7,30 +7,46 @@ Read from the text of the optimised program, whose `backend_config` is not docum
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%(\S+) \(")
 _CALLS = re.compile(r"calls=%([\w.\-]+)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _PRODUCT = re.compile(r" (?:convolution|dot)\(")
+_FORWARD = re.compile(r'op_name="[^"]*/jvp\(([^()"]+)\)/')
+
+OTHERS = ""
+"""The key of products that are not one layer's forward pass: gradients, mostly."""
 
 
-def matrix_cycles(text: str) -> int | None:
-    """Estimated cycles of one core in all fusions that hold a convolution or matrix product; None if it names none.
+def matrix_cycles(text: str) -> dict[str, int]:
+    """Estimated cycles of one core in the fusions that hold a convolution or matrix product, by layer.
 
     Args:
         text: the optimised program, as `jax.stages.Compiled.as_text()` gives it.
+
+    Returns:
+        For each layer those of its forward pass, and everything else under `OTHERS`; empty if none are named.
     """
     lines = text.split("\n")
-    holders, name = set(), ""
+    holders: dict[str, str] = {}
+    name = ""
     for line in lines:
         begun = _COMPUTATION.match(line)
         if begun:
             name = begun[1]
         if _PRODUCT.search(line):
-            holders.add(name)
-    found = []
+            holders[name] = _layer_of(line)
+    found: dict[str, int] = defaultdict(int)
     for line in lines:
         cycles, calls = _CYCLES.search(line), _CALLS.search(line)
-        if cycles and (_PRODUCT.search(line) or (calls and calls[1] in holders)):
-            found.append(int(cycles[1]))
-    return sum(found) if found else None
+        if cycles and _PRODUCT.search(line):
+            found[_layer_of(line)] += int(cycles[1])
+        elif cycles and calls and calls[1] in holders:
+            found[holders[calls[1]]] += int(cycles[1])
+    return dict(found)
+
+
+def _layer_of(line: str) -> str:
+    found = _FORWARD.search(line)
+    return found[1] if found else OTHERS

@@ -46,6 +46,8 @@ class TrainStep:
     """
 
     def __init__(self, step: Step):
+        # Layers get the names that they have in a process of their own.
+        keras.backend.clear_session()
         keras.config.set_dtype_policy(step.precision)
         # Keras's own notes on errors lose those of JAX.
         keras.config.disable_traceback_filtering()

@@ -83,7 +83,7 @@ class Compiled:
     argument_bytes: float | None = None
     flops: float | None = None
     bytes_accessed: float | None = None
-    matrix_cycles: float | None = None
+    matrix_cycles: Mapping[str, int] | None = None
     seconds: float = 0.0
 
 
