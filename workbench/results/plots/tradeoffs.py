@@ -34,7 +34,7 @@ COSTS = {
 """What the score is weighed against; smaller is better."""
 
 MAX_REASONS = 12
-REASON_LENGTH = 44
+REASON_LENGTH = 36
 
 _KINDS = {"failed": COLORS[1], "stopped": COLORS[4], "rejected": COLORS[0]}
 

@@ -38,7 +38,7 @@
       // The legend goes below the axis, where it may take lines.
       result.legend = { orientation: "h", y: -0.22, yanchor: "top", x: 0, xanchor: "left" };
       result.height = spec.height + 14 * spec.items;
-      result.margin = { l: 48, r: 8, t: 16, b: 40 };
+      result.margin = { l: 48, ...spec.margin, r: 8, t: 16, b: 40 };
     }
     return result;
   }
@@ -51,6 +51,7 @@
     if (parallel) plot.style.minWidth = `${parallel.dimensions.length * 84 + 120}px`;
     const spec = {
       height: layout.height,
+      margin: layout.margin,
       items: layout.showlegend === false || parallel ? 0 : figure.data.filter((trace) => trace.name).length,
     };
     drawn.set(plot, spec);
