@@ -68,6 +68,7 @@ class TestDefaults:
             "training": {
                 "epochs": 3,
                 "batch_size_per_replica": 128,
+                "learning_rate_scaling": "none",
                 "precision": "auto",
                 "executions": 1,
                 "keep_checkpoints": 3,
@@ -245,7 +246,8 @@ class TestProblems:
         data = changed(training={"epoch": 3}, modle={"name": "x"})
         assert problems_of(data) == [
             "training.epoch: unknown key 'epoch'. Did you mean 'epochs'? The keys here are epochs, "
-            "batch_size_per_replica, precision, executions, keep_checkpoints, early_stopping, median_rule, space",
+            "batch_size_per_replica, global_batch_size, learning_rate_scaling, precision, executions, "
+            "keep_checkpoints, early_stopping, median_rule, space",
             "modle: unknown key 'modle'. Did you mean 'model'? The keys here are summary, seed, dataset, "
             "model, augmentation, schedule, training, budget, constraints, objective, tuner",
         ]
@@ -361,8 +363,8 @@ class TestSet:
             (
                 "training.epoch=2",
                 "--set training.epoch: unknown key 'epoch'. Did you mean 'epochs'? "
-                "The keys here are epochs, batch_size_per_replica, precision, executions, keep_checkpoints, "
-                "early_stopping, median_rule, space",
+                "The keys here are epochs, batch_size_per_replica, global_batch_size, learning_rate_scaling, "
+                "precision, executions, keep_checkpoints, early_stopping, median_rule, space",
             ),
             (
                 "training.epochs",

@@ -53,6 +53,7 @@ class ClassifierHyperModel:
         image_shape: of the images that the model gets.
         num_classes: how many classes there are.
         steps_per_epoch, total_epochs: the full budget of an execution, which the schedule spans.
+        learning_rate_factor: what the schedule's rates are multiplied by, see `workbench.batches`.
     """
 
     models: Sequence[Model]
@@ -62,6 +63,7 @@ class ClassifierHyperModel:
     num_classes: int
     steps_per_epoch: int
     total_epochs: int
+    learning_rate_factor: float = 1.0
 
     @classmethod
     def of(
@@ -72,6 +74,7 @@ class ClassifierHyperModel:
         image_shape: ImageShape,
         num_classes: int,
         steps_per_epoch: int,
+        learning_rate_factor: float = 1.0,
     ) -> ClassifierHyperModel:
         """The hypermodel of a search definition, for data of this shape."""
         return cls(
@@ -82,6 +85,7 @@ class ClassifierHyperModel:
             num_classes=num_classes,
             steps_per_epoch=steps_per_epoch,
             total_epochs=definition.training.epochs,
+            learning_rate_factor=learning_rate_factor,
         )
 
     def build(self, hp: keras_tuner.HyperParameters) -> Network:
@@ -100,6 +104,8 @@ class ClassifierHyperModel:
             self.schedules,
             lambda item: item.build(hp, self.steps_per_epoch, self.total_epochs),
         )
+        if self.learning_rate_factor != 1.0:
+            schedule = ScaledSchedule(schedule, self.learning_rate_factor)
         with hp.name_scope("training"):
             optimizer = hp.Choice("optimizer", list(OPTIMIZERS), default="adam")
             weight_decay = hp.Choice("weight_decay", [0.0, 1e-5, 1e-4, 5e-4, 1e-3, 1e-2], default=0.0)
@@ -136,6 +142,33 @@ class ClassifierHyperModel:
         if result is None:
             raise SpaceError(f"{kind} must be one of {[item.name for item in components]}; received {chosen!r}")
         return result
+
+
+@keras.saving.register_keras_serializable(package="workbench")
+class ScaledSchedule(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
+    """Another schedule's learning rates, multiplied: `training.learning_rate_scaling`.
+
+    Args:
+        schedule: the other one.
+        factor: > 0.
+    """
+
+    def __init__(self, schedule: Any, factor: float):
+        self.schedule = schedule
+        self.factor = factor
+
+    def __call__(self, step: Any) -> Any:
+        """The learning rate at a step (from 0), float32."""
+        return self.factor * self.schedule(step)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {"schedule": keras.saving.serialize_keras_object(self.schedule), "factor": self.factor}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> ScaledSchedule:
+        """Reads what `get_config` wrote."""
+        return cls(keras.saving.deserialize_keras_object(config["schedule"]), config["factor"])
 
 
 def overrides_of(definition: Definition) -> Overrides:

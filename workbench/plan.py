@@ -90,6 +90,7 @@ def begin_session(
         "metric": plan.metric,
         "direction": plan.definition.objective.direction,
         "split": plan.split,
+        "global_batch_size": preparation.batches.global_batch_size,
         "enqueued": old.get("enqueued", []) if asked is None else [dict(values) for values in asked],
         "warm_start": teachers or old.get("warm_start", []),
         "earlier": earlier,
@@ -101,7 +102,15 @@ def begin_session(
         **process_facts(),
         device=device.kind,
         reasons=list(device.reasons),
+        backend=device.backend,
+        route=preparation.route,
         replicas=preparation.replicas,
+        global_batch_size=preparation.batches.global_batch_size,
+        batch_size_per_replica=preparation.batches.batch_size_per_replica,
+        replica_shapes=[list(shape) for shape in preparation.replica_shapes],
+        learning_rate_scaling=plan.definition.training.learning_rate_scaling,
+        learning_rate_factor=preparation.batches.learning_rate_factor,
+        advice=list(preparation.batches.advice),
         precision=preparation.precision,
         workers=workers,
         versions=preparation.versions,
@@ -127,6 +136,14 @@ def _check_unchanged(place: StudyDirectory, old: Mapping[str, Any], new: Mapping
         return
     advice = "Start another study with --study NAME, or undo the change"
     check_data_and_space(place, old, new, advice)
+    batch, now_batch = old.get("global_batch_size", new["global_batch_size"]), new["global_batch_size"]
+    if batch != now_batch:
+        raise StudyChangedError(
+            f"{place.path}: a study keeps its global batch, by which its steps and learning rates go; it was begun "
+            f"with {batch} images a step over all replicas, and the replicas here make {now_batch}. Continue it on as "
+            "many replicas as before (--replicas N), or start another study with --study NAME; "
+            "training.global_batch_size keeps a study's batch on any number of replicas"
+        )
     for key in ("split", "enqueued", "warm_start"):
         if old[key] != new[key]:
             raise StudyChangedError(

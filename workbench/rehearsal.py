@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.data.pipeline import evaluation_dataset, steps_per_epoch, training_dataset
 from workbench.errors import DataError, PluginError
-from workbench.training import Settings, compile_network, steps_per_execution
+from workbench.training import Settings, compile_network
 
 if TYPE_CHECKING:
     from workbench.data import PreparedData
@@ -40,7 +40,8 @@ def rehearse(network: Network, data: PreparedData) -> list[str]:
     batches = training_dataset(
         data, batch_size=size, augment=network.augment, seed=0, first_epoch=1, last_epoch=1, split="train"
     )
-    images, labels = next(iter(batches))
+    # As arrays, which every backend takes.
+    images, labels = (part.numpy() for part in next(iter(batches)))
     outputs = network.model(images, training=False)
     if tuple(outputs.shape) != (size, classes):
         raise PluginError(
@@ -55,7 +56,15 @@ def rehearse(network: Network, data: PreparedData) -> list[str]:
             f"{network.component.name} returned sums from {sums.min():.3g} to {sums.max():.3g}. Declare "
             'output="logits", or end it with softmax'
         )
-    network.model.compile(optimizer=network.optimizer, loss=network.loss, metrics=["accuracy"], run_eagerly=True)
+    # Compiling costs more than it saves on one batch, but for JAX, which compiles each operation on its own.
+    on_jax = keras.backend.backend() == "jax"
+    network.model.compile(
+        optimizer=network.optimizer,
+        loss=network.loss,
+        metrics=["accuracy"],
+        run_eagerly=not on_jax,
+        jit_compile=on_jax,
+    )
     logs = network.model.train_on_batch(images, labels, return_dict=True)
     if not len(data.indices("validation")):
         raise DataError(f"data set {data.facts.dataset!r} must have validation examples; it has none")
@@ -65,8 +74,8 @@ def rehearse(network: Network, data: PreparedData) -> list[str]:
 def measure_epoch(network: Network, data: PreparedData, settings: Settings) -> float:
     """Seconds of an epoch, validation included, from a few measured calls of the compiled steps."""
     steps = steps_per_epoch(data, settings.global_batch_size)
-    together = steps_per_execution(steps)
-    model = compile_network(network, steps)
+    model = compile_network(network, steps, settings)
+    together: int = model.steps_per_execution
     batches = training_dataset(
         data,
         batch_size=settings.global_batch_size,
@@ -81,7 +90,9 @@ def measure_epoch(network: Network, data: PreparedData, settings: Settings) -> f
     calls = min(MEASURED_CALLS, max(1, steps // together))
     model.fit(batches, steps_per_epoch=together * calls, epochs=1, verbose=0, shuffle=False)
     step_seconds = (time.perf_counter() - started) / (together * calls)
-    validation = evaluation_dataset(data, split="validation", batch_size=settings.global_batch_size)
+    validation = evaluation_dataset(
+        data, split="validation", batch_size=settings.global_batch_size, padded=settings.pad_evaluation
+    )
     model.evaluate(validation.take(1), verbose=0)
     started = time.perf_counter()
     model.evaluate(validation.take(1), verbose=0)

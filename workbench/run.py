@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.constraints import FIGURES
 from workbench.definition import Definition
-from workbench.devices import DeviceChoice, Kind, choose_device
+from workbench.devices import DeviceChoice, DeviceWish, Kind, choose_device
 from workbench.directory import StudyDirectory, now
 from workbench.display import Display, Outlook, SilentDisplay
 from workbench.engine import make_engine
 from workbench.engine.protocol import Engine, Job, Preparation
-from workbench.errors import DefinitionError, TrialError, WorkerDiedError, WorkError, near_names
+from workbench.errors import DefinitionError, TrialError, UsageError, WorkerDiedError, WorkError, near_names
 from workbench.log import StudyLog
 from workbench.plan import Plan, begin_session
 from workbench.points import as_records
@@ -38,25 +38,29 @@ class Request:
 
     Attributes:
         data_dir: for the data set; None takes the environment's WORKBENCH_DATA.
-        device: "auto", "tpu", "gpu" or "cpu".
+        device: "auto", "tpu", "gpu", "cpu", or a `workbench.DeviceWish` that says more.
         inline: train in this process instead of a worker.
         plugin_files, plugins_dirs: see `Registry.load`.
         display: told of progress.
     """
 
     data_dir: str | Path | None = None
-    device: Kind = "auto"
+    device: Kind | DeviceWish = "auto"
     inline: bool = False
     plugin_files: Sequence[str | Path] = ()
     plugins_dirs: Sequence[str | Path] = ()
     display: Display = field(default_factory=SilentDisplay)
 
     def job(self, definition: Definition) -> Job:
-        """The engines' job; decides the device."""
+        """The engines' job; decides the device and tells how."""
+        self.display.phase("looking for devices")
+        device = choose_device(self.device)
+        for reason in device.reasons:
+            self.display.message(reason)
         data_dir = self.data_dir or os.environ.get(DATA_VARIABLE) or None
         return Job(
             definition=definition.resolved(),
-            device=choose_device(self.device),
+            device=device,
             plugin_files=tuple(str(Path(name).resolve()) for name in self.plugin_files),
             plugins_dirs=tuple(str(Path(name).resolve()) for name in self.plugins_dirs),
             data_dir=str(Path(data_dir).resolve()) if data_dir is not None else None,
@@ -78,7 +82,16 @@ def held(place: StudyDirectory) -> Iterator[None]:
 def prepared_engines(
     job: Job, place: StudyDirectory, request: Request, workers: int
 ) -> Iterator[tuple[list[Engine], Preparation]]:
-    """Engines that are ready to train, closed at the end."""
+    """Engines that are ready to train, closed at the end.
+
+    Raises:
+        UsageError: several workers for a TPU, which belongs to one process.
+    """
+    if workers > 1 and job.device.kind == "tpu":
+        raise UsageError(
+            f"a TPU belongs to one process, whose trials use all of its cores; received --workers {workers}. Leave it "
+            "out"
+        )
     with contextlib.ExitStack() as stack:
         engines: list[Engine] = []
         for _ in range(workers):
@@ -93,6 +106,8 @@ def prepared_engines(
 
         request.display.phase("starting")
         preparations = [engine.prepare(tell) for engine in engines]
+        for advice in preparations[0].batches.advice:
+            request.display.message(advice)
         yield engines, preparations[0]
 
 

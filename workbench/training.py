@@ -72,10 +72,14 @@ class Settings:
     Attributes:
         global_batch_size: images a step, over all replicas.
         direction: the objective's.
+        replicas: cores that hold a copy of the model.
+        pad_evaluation: fill the last evaluation batch, for static shapes and equal shares; metrics stay exact.
     """
 
     global_batch_size: int
     direction: Direction
+    replicas: int = 1
+    pad_evaluation: bool = False
 
 
 def steps_per_execution(steps: int) -> int:
@@ -86,14 +90,27 @@ def steps_per_execution(steps: int) -> int:
     return max(count for count in range(1, MAX_STEPS_PER_EXECUTION + 1) if steps % count == 0)
 
 
-def compile_network(network: Network, steps: int) -> keras.Model:
-    """Compiles the network for training and builds its optimizer, so that checkpoints hold it whole."""
+def compile_network(network: Network, steps: int, settings: Settings | None = None) -> keras.Model:
+    """Compiles the network for training and builds its optimizer, so that checkpoints hold it whole.
+
+    Args:
+        network: built, in the distribution's scope.
+        steps: of an epoch.
+        settings: of the study; None for one device.
+    """
+    on_jax = keras.backend.backend() == "jax"
+    replicas = settings.replicas if settings is not None else 1
+    # What fills a padded batch has the weight 0, which only weighted metrics heed; their names are the same.
+    metrics = "weighted_metrics" if settings is not None and settings.pad_evaluation else "metrics"
     network.model.compile(
         optimizer=network.optimizer,
         loss=network.loss,
-        metrics=["accuracy"],
-        steps_per_execution=steps_per_execution(steps),
-        jit_compile=False,
+        # TensorFlow's strategies fail on several steps in a call (Keras 3.15).
+        steps_per_execution=steps_per_execution(steps) if on_jax or replicas == 1 else 1,
+        # Without it, Keras runs JAX operation by operation; with it, TensorFlow is slower on a CPU and its
+        # strategies fail.
+        jit_compile=on_jax,
+        **{metrics: ["accuracy"]},
     )
     network.optimizer.build(network.model.trainable_variables)
     return network.model
@@ -112,7 +129,7 @@ def train(network: Network, data: PreparedData, task: Task, settings: Settings, 
     """
     batch_size = settings.global_batch_size
     steps = steps_per_epoch(data, batch_size, task.split)
-    model = compile_network(network, steps)
+    model = compile_network(network, steps, settings)
     if task.resume_from is not None:
         assign_variables(training_variables(model), load_arrays(Path(task.resume_from)), task.resume_from)
     if task.first_epoch > task.last_epoch:
@@ -126,7 +143,9 @@ def train(network: Network, data: PreparedData, task: Task, settings: Settings, 
         last_epoch=task.last_epoch,
         split=task.split,
     )
-    validation = evaluation_dataset(data, split="validation", batch_size=batch_size) if task.split == "train" else None
+    validation = None
+    if task.split == "train":
+        validation = evaluation_dataset(data, split="validation", batch_size=batch_size, padded=settings.pad_evaluation)
     recorder = _Recorder(task, settings, network.schedule, steps, emit)
     model.fit(
         training,

@@ -48,7 +48,7 @@ def children():
 def test_it_prepares_costs_and_trains_in_another_process(engine, tmp_path):
     preparation = engine.prepare(lambda event: None)
     assert preparation.precision == "float32"
-    assert preparation.global_batch_size == 50
+    assert preparation.batches.global_batch_size == 50
     names = [part["config"]["name"] for part in preparation.space["space"]]
     assert {"model", "tiny/units", "fragile/trouble"} <= set(names)
     # 64 pixels to 8 units to 10 classes.

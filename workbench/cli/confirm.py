@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.options import DIRECTORY, common_options, file_options, load_registry, running_options
+from workbench.devices import DeviceWish
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,7 @@ def confirm(
     output: Path | None,
     directory: str,
     data_dir: str | None,
-    device: str,
+    device: DeviceWish,
     inline: bool,
     quiet: bool,
     plugin_files: tuple[str, ...],
@@ -78,7 +79,7 @@ def confirm(
             workers=workers,
             request=Request(
                 data_dir=data_dir,
-                device=device,  # type: ignore[arg-type]
+                device=device,
                 inline=inline,
                 plugin_files=plugin_files,
                 plugins_dirs=plugins_dirs,

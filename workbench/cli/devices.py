@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import click
 
-from workbench.cli.options import check_plugin_options, common_options
+from workbench.cli.options import check_plugin_options, common_options, device_options
+from workbench.devices import DeviceWish, choose_device
 
 
 @click.command()
-@click.option("--device", type=click.Choice(["auto", "tpu", "gpu", "cpu"]), default="auto", show_default=True)
+@device_options
 @common_options
-def devices(device: str, plugin_files: tuple[str, ...], plugins_dirs: tuple[str, ...]) -> None:
-    """Show what a search would train on here, and why."""
-    from workbench.devices import choose_device
+def devices(device: DeviceWish, plugin_files: tuple[str, ...], plugins_dirs: tuple[str, ...]) -> None:
+    """Show what a search would train on here, and why.
 
+    Where something speaks of a TPU, a child process starts it, which takes some seconds.
+    """
     check_plugin_options(plugin_files, plugins_dirs)
-    choice = choose_device(device)  # type: ignore[arg-type]
+    choice = choose_device(device)
     for reason in choice.reasons:
         click.echo(reason)
     for name, value in choice.environment.items():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from workbench.devices import DeviceWish, TpuAddress
 from workbench.registry import Registry
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -68,6 +70,39 @@ def running_options(command: Command) -> Command:
             metavar="DIR",
             help="Where the data set's files are (or set WORKBENCH_DATA).",
         ),
+        click.option("--inline", is_flag=True, help="Train in this process, for debugging."),
+        click.option("--quiet", "-q", is_flag=True, help="Print results only, no progress."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return device_options(command)
+
+
+def device_options(command: Command) -> Command:
+    """What to train on: gives the command one argument, `device`, a `workbench.devices.DeviceWish`."""
+
+    @functools.wraps(command)
+    def with_wish(
+        *arguments: Any,
+        device: Any,
+        backend: Any,
+        replicas: int | None,
+        tpu_name: str | None,
+        tpu_zone: str | None,
+        tpu_project: str | None,
+        probe_seconds: float,
+        **others: Any,
+    ) -> Any:
+        wish = DeviceWish(
+            kind=device,
+            backend=backend,
+            replicas=replicas,
+            address=TpuAddress(name=tpu_name, zone=tpu_zone, project=tpu_project),
+            probe_seconds=probe_seconds,
+        )
+        return command(*arguments, device=wish, **others)
+
+    options = [
         click.option(
             "--device",
             type=click.Choice(["auto", "tpu", "gpu", "cpu"]),
@@ -75,12 +110,35 @@ def running_options(command: Command) -> Command:
             show_default=True,
             help="What to train on.",
         ),
-        click.option("--inline", is_flag=True, help="Train in this process, for debugging."),
-        click.option("--quiet", "-q", is_flag=True, help="Print results only, no progress."),
+        click.option(
+            "--backend",
+            type=click.Choice(["auto", "tensorflow", "jax"]),
+            default="auto",
+            show_default=True,
+            help="Keras's backend; auto: what KERAS_BACKEND says, else JAX on a TPU, TensorFlow elsewhere.",
+        ),
+        click.option(
+            "--replicas",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Cores to use; by default all of a TPU's, all GPUs, or one CPU. On a CPU: logical devices.",
+        ),
+        click.option("--tpu-name", metavar="NAME", help="A TPU by name (TensorFlow only), or local: this host's."),
+        click.option("--tpu-zone", metavar="ZONE", help="The named TPU's Google Cloud zone."),
+        click.option("--tpu-project", metavar="PROJECT", help="The named TPU's Google Cloud project."),
+        click.option(
+            "--probe-seconds",
+            type=click.FloatRange(min=0, min_open=True),
+            default=DeviceWish.probe_seconds,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long a TPU may take to start before it is given up.",
+        ),
     ]
+    wrapped: Any = with_wish
     for option in reversed(options):
-        command = option(command)
-    return command
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]
 
 
 def output_options(command: Command) -> Command:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from workbench.cli.options import common_options, definition_options, load_registry
+from workbench.devices import DeviceWish
 
 
 @click.command()
@@ -31,7 +32,7 @@ def search(
     directory: str,
     study: str | None,
     epochs: int | None,
-    device: str,
+    device: DeviceWish,
     seed: int | None,
     sets: tuple[str, ...],
     inline: bool,
@@ -71,7 +72,7 @@ def search(
             warm_start=warm_start,
             request=Request(
                 data_dir=data_dir,
-                device=device,  # type: ignore[arg-type]
+                device=device,
                 inline=inline,
                 plugin_files=plugin_files,
                 plugins_dirs=plugins_dirs,

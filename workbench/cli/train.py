@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from workbench.cli.options import common_options, definition_options, load_registry
+from workbench.devices import DeviceWish
 
 
 @click.command()
@@ -42,7 +43,7 @@ def train(
     directory: str,
     study: str | None,
     epochs: int | None,
-    device: str,
+    device: DeviceWish,
     seed: int | None,
     sets: tuple[str, ...],
     inline: bool,
@@ -76,7 +77,7 @@ def train(
             options={"--epochs": ("training.epochs", epochs), "--seed": ("seed", seed)},
             request=Request(
                 data_dir=data_dir,
-                device=device,  # type: ignore[arg-type]
+                device=device,
                 inline=inline,
                 plugin_files=plugin_files,
                 plugins_dirs=plugins_dirs,

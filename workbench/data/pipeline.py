@@ -114,22 +114,27 @@ def training_dataset(
     )
 
 
-def evaluation_dataset(data: PreparedData, *, split: str, batch_size: int) -> tf.data.Dataset:
-    """Every example of a split, once and in order; the last batch may be smaller.
+def evaluation_dataset(data: PreparedData, *, split: str, batch_size: int, padded: bool = False) -> tf.data.Dataset:
+    """Every example of a split, once and in order; the last batch is smaller, or padded.
 
     Args:
         data: as `prepare` returned it.
         split: see `PreparedData.indices`.
         batch_size: images a batch, over all replicas.
+        padded: fill the last batch with further copies of the split's last example, of weight 0.
 
     Returns:
         float32 images `(None, height, width, channels)` in [0, 1] and float32 one-hot labels
-        `(None, classes)`.
+        `(None, classes)`; with `padded` also float32 weights `(batch,)`, and static shapes. The weights of real
+        examples are equal and above 1 by as much as the padding takes: Keras's loss divides by all examples, its
+        weighted metrics by the weights, and so both are exact.
     """
     import tensorflow as tf
 
     if batch_size < 1:
         raise DataError(f"an evaluation batch needs at least 1 image; received a batch size of {batch_size}")
+    if padded:
+        return _padded_dataset(data, split, batch_size)
     load = _loader(data, split, None)
     classes = len(data.facts.class_names)
     return (
@@ -141,6 +146,26 @@ def evaluation_dataset(data: PreparedData, *, split: str, batch_size: int) -> tf
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
+        .prefetch(tf.data.AUTOTUNE)
+    )
+
+
+def _padded_dataset(data: PreparedData, split: str, batch_size: int) -> tf.data.Dataset:
+    import tensorflow as tf
+
+    examples, classes = len(data.indices(split)), len(data.facts.class_names)
+    total = -(-examples // batch_size) * batch_size
+    load = _loader(data, split, batch_size)
+
+    def batch(ranks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        images, labels = load(tf.minimum(ranks, examples - 1))
+        weights = tf.where(ranks < examples, total / max(examples, 1), 0.0)
+        return _as_float(images), tf.one_hot(labels, classes), weights
+
+    return (
+        tf.data.Dataset.range(total)
+        .batch(batch_size, drop_remainder=True)
+        .map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         .prefetch(tf.data.AUTOTUNE)
     )
 

@@ -15,6 +15,10 @@ from workbench.errors import DefinitionError
 _PART = r"""(?:"[^"]*"|'[^']*'|[^."'=]+)"""
 _ASSIGNMENT = re.compile(rf"\s*({_PART}(?:\.{_PART})*)\s*=(.*)", re.DOTALL)
 
+_PAIRS = (("name", "names"), ("batch_size_per_replica", "global_batch_size"))
+_INSTEAD = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
+"""Keys that exclude each other: the one given last stays."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -52,7 +56,7 @@ def read_setting(text: str, *, label: str | None = None, value: Any = None) -> S
 
 
 def apply_setting(data: dict[str, Any], setting: Setting) -> None:
-    """Puts the value into the tables, made where missing; `name` replaces `names` and the other way round.
+    """Puts the value into the tables, made where missing; what it excludes is removed (`names` by `name`).
 
     Raises:
         DefinitionError: something on the way is not a table.
@@ -66,8 +70,8 @@ def apply_setting(data: dict[str, Any], setting: Setting) -> None:
             raise DefinitionError([problem], where=setting.label)
         table = inner
     last = setting.path[-1]
-    if len(setting.path) == 2 and last in ("name", "names"):
-        table.pop("names" if last == "name" else "name", None)
+    if len(setting.path) == 2 and last in _INSTEAD:
+        table.pop(_INSTEAD[last], None)
     table[last] = setting.value
 
 

@@ -13,6 +13,9 @@ from pydantic_core import PydanticCustomError
 
 from workbench.definition.overrides import Space, Table, problem
 
+DEFAULT_BATCH_SIZE = 128
+"""Images per step and accelerator core of a definition that says neither how many these are nor how many in all."""
+
 DEFAULT_MAX_TRIALS = 20
 """The budget of a definition that gives neither `max_trials` nor `max_hours`."""
 
@@ -124,7 +127,11 @@ class TrainingTable(Table):
 
     Attributes:
         epochs: of a trial in full.
-        batch_size_per_replica: images per step and accelerator core.
+        batch_size_per_replica: images per step and accelerator core; None where `global_batch_size` is given.
+        global_batch_size: images per step over all replicas, which must divide it; None for
+            `batch_size_per_replica` times the replicas.
+        learning_rate_scaling: what the schedule's learning rates are multiplied by, as the batch grows with the
+            replicas: nothing, their number (linear), or its square root.
         precision: what to compute in; "auto" decides by the device.
         executions: trainings of each trial, with different seeds; their scores are averaged.
         keep_checkpoints: how many of the best trials keep their weights.
@@ -134,13 +141,40 @@ class TrainingTable(Table):
     """
 
     epochs: Count
-    batch_size_per_replica: Count = 128
+    batch_size_per_replica: Count | None = None
+    global_batch_size: Count | None = None
+    learning_rate_scaling: Literal["none", "linear", "sqrt"] = "none"
     precision: Literal["auto", "float32", "mixed_bfloat16", "mixed_float16"] = "auto"
     executions: Count = 1
     keep_checkpoints: Count = 3
     early_stopping: EarlyStoppingTable | None = None
     median_rule: MedianRuleTable | None = None
     space: Space = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_batch_size(cls, data: Any) -> Any:
+        sizes = ("batch_size_per_replica", "global_batch_size")
+        if isinstance(data, Mapping) and all(data.get(name) is None for name in sizes):
+            return {**data, "batch_size_per_replica": DEFAULT_BATCH_SIZE}
+        return data
+
+    @model_validator(mode="after")
+    def _check(self) -> TrainingTable:
+        if self.global_batch_size is None:
+            return self
+        if self.batch_size_per_replica is not None:
+            problem(
+                f"excludes batch_size_per_replica; received {self.global_batch_size} and {self.batch_size_per_replica}",
+                key="global_batch_size",
+            )
+        if self.learning_rate_scaling != "none":
+            problem(
+                "needs batch_size_per_replica: a global batch of one size does not grow with the replicas; "
+                f"received {self.learning_rate_scaling!r} and global_batch_size {self.global_batch_size}",
+                key="learning_rate_scaling",
+            )
+        return self
 
 
 class BudgetTable(Table):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from workbench.devices import DeviceChoice
+    from workbench.batches import Batches
+    from workbench.devices import DeviceChoice, Route
     from workbench.oracles.protocol import Value
     from workbench.training import Task
 
@@ -43,16 +44,20 @@ class Preparation:
     Attributes:
         facts: of the data, see `workbench.data.DataFacts`.
         space: every hyperparameter, as `HyperParameters.get_config()` gives it, with the default point's values.
-        global_batch_size: images a step, over all replicas.
         replicas: how many accelerator cores hold a copy of the model.
+        batches: what follows from them, as `workbench.batches.Batches` has it.
+        route: how a step is spread over them, see `workbench.devices.Route`.
+        replica_shapes: of a batch's images as each replica gets them, `(batch, height, width, channels)`.
         precision: the Keras dtype policy.
         versions: of the libraries that decide results.
     """
 
     facts: dict[str, Any]
     space: dict[str, Any]
-    global_batch_size: int
+    batches: Batches
     replicas: int
+    route: Route
+    replica_shapes: list[tuple[int, ...]]
     precision: str
     versions: dict[str, str]
 

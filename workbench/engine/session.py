@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
-import tensorflow as tf
 
+from workbench.batches import plan_batches
 from workbench.checkpoint import assign_variables, load_arrays
 from workbench.costs import count_flops, graph_hash, model_mib
-from workbench.data import PreparedData, evaluation_dataset, prepare, steps_per_epoch
+from workbench.data import PreparedData, evaluation_dataset, prepare, steps_per_epoch, training_dataset
 from workbench.definition import Definition, definition_from_dict
+from workbench.engine.distribution import make_distribution
 from workbench.engine.protocol import Cost, Emit, Examination, Job, Preparation
 from workbench.errors import SpaceError, StorageError, TrialError, WorkbenchError
 from workbench.hypermodel import ClassifierHyperModel, Network, overrides_of
@@ -43,8 +44,8 @@ class Session:
         self._job = job
         self._definition: Definition = definition_from_dict(job.definition)
         self._registry = Registry.load(job.plugin_files, job.plugins_dirs)
-        self._strategy = _strategy(job)
-        self._replicas = self._strategy.num_replicas_in_sync if self._strategy is not None else 1
+        self._distribution = make_distribution(job.device)
+        self._batches = plan_batches(self._definition, self._distribution.replicas, job.device.kind)
         self._precision = _precision(self._definition.training.precision, job.device.kind)
         self._data: PreparedData | None = None
         self._hypermodel: ClassifierHyperModel | None = None
@@ -68,13 +69,14 @@ class Session:
             progress=tell,
         )
         facts = self._data.facts
-        batch_size = self._definition.training.batch_size_per_replica * self._replicas
+        batch_size = self._batches.global_batch_size
         self._hypermodel = ClassifierHyperModel.of(
             self._definition,
             self._registry,
             image_shape=facts.image_shape,
             num_classes=len(facts.class_names),
             steps_per_epoch=steps_per_epoch(self._data, batch_size),
+            learning_rate_factor=self._batches.learning_rate_factor,
         )
         emit({"event": "explore"})
         space = _explore(self._hypermodel, self._definition)
@@ -82,15 +84,17 @@ class Session:
         return Preparation(
             facts=asdict(facts),
             space=space.get_config(),
-            global_batch_size=batch_size,
-            replicas=self._replicas,
+            batches=self._batches,
+            replicas=self._distribution.replicas,
+            route=self._distribution.route,
+            replica_shapes=self._replica_shapes(),
             precision=self._precision,
-            versions={name: importlib.metadata.version(name) for name in _VERSIONED},
+            versions=_versions(),
         )
 
     def cost(self, values: Mapping[str, Value], measure: bool = False) -> Cost:
         """Builds a point and counts; see `Engine.cost`."""
-        with _as_trial_error():
+        with _as_trial_error(), self._distribution.scope():
             network = self._build(values)
             flops, _ = count_flops(network.model)
             return Cost(
@@ -104,6 +108,7 @@ class Session:
     def rehearse(self, values: Mapping[str, Value]) -> list[str]:
         """One small batch through everything; see `Engine.rehearse`."""
         with _as_trial_error(WorkbenchError):
+            # On one device: what a distribution needs (shares of a batch, no eager steps) would be in the way.
             network = self._build(values)
             self._initialize(network)
             return rehearse(network, self._prepared())
@@ -113,7 +118,7 @@ class Session:
         keras.backend.clear_session()
         gc.collect()
         keras.utils.set_random_seed(task.seed)
-        with _as_trial_error():
+        with _as_trial_error(), self._distribution.scope():
             network = self._build(task.values)
             flops, uncounted = count_flops(network.model)
             emit(
@@ -128,14 +133,13 @@ class Session:
             )
             if task.resume_from is None:
                 self._initialize(network)
-            with self._scope():
-                train(network, self._prepared(), task, self._settings(), emit)
+            train(network, self._prepared(), task, self._settings(), emit)
 
     def evaluate(self, values: Mapping[str, Value], weights: str, split: str) -> dict[str, float]:
         """Evaluates stored weights; see `Engine.evaluate`."""
-        network = self._restore(values, weights)
-        data = evaluation_dataset(self._prepared(), split=split, batch_size=self._settings().global_batch_size)
-        metrics = network.model.evaluate(data, verbose=0, return_dict=True)
+        with self._distribution.scope():
+            network = self._restore(values, weights)
+            metrics = network.model.evaluate(self._evaluation(split), verbose=0, return_dict=True)
         return {name: float(value) for name, value in metrics.items()}
 
     def examine(self, values: Mapping[str, Value], weights: str, split: str) -> Examination:
@@ -145,11 +149,13 @@ class Session:
         keras.backend.clear_session()
         gc.collect()
         prepared = self._prepared()
-        network = self._restore(values, weights)
-        data = evaluation_dataset(prepared, split=split, batch_size=self._settings().global_batch_size)
-        metrics = network.model.evaluate(data, verbose=0, return_dict=True)
-        predicted = network.model.predict(data, verbose=0).argmax(axis=-1)
         labels = prepared.labels[prepared.indices(split)]
+        data = self._evaluation(split)
+        with self._distribution.scope():
+            network = self._restore(values, weights)
+            metrics = network.model.evaluate(data, verbose=0, return_dict=True)
+            # Without what fills the last batch.
+            predicted = network.model.predict(data, verbose=0)[: len(labels)].argmax(axis=-1)
         classes = range(len(prepared.facts.class_names))
         f1 = f1_score(labels, predicted, labels=classes, average="macro", zero_division=0)
         return Examination(
@@ -180,8 +186,7 @@ class Session:
     def _build(self, values: Mapping[str, Value]) -> Network:
         if self._hypermodel is None:
             raise WorkbenchError("prepare() must come first")
-        with self._scope():
-            return self._hypermodel.build(SearchSpace(overrides_of(self._definition), values))
+        return self._hypermodel.build(SearchSpace(overrides_of(self._definition), values))
 
     def _initialize(self, network: Network) -> None:
         if network.component.initialize is not None:
@@ -194,19 +199,36 @@ class Session:
 
     def _restore(self, values: Mapping[str, Value], weights: str) -> Network:
         network = self._build(values)
-        compile_network(network, 1)
+        compile_network(network, 1, self._settings())
         assign_variables(network.model.variables, load_arrays(Path(weights)), weights)
         return network
 
     def _settings(self) -> Settings:
         objective = self._definition.objective
+        replicas = self._distribution.replicas
         return Settings(
-            global_batch_size=self._definition.training.batch_size_per_replica * self._replicas,
+            global_batch_size=self._batches.global_batch_size,
             direction=objective.direction,
+            replicas=replicas,
+            pad_evaluation=replicas > 1 or self._job.device.kind == "tpu",
         )
 
-    def _scope(self) -> contextlib.AbstractContextManager[Any]:
-        return self._strategy.scope() if self._strategy is not None else contextlib.nullcontext()
+    def _evaluation(self, split: str) -> Any:
+        settings = self._settings()
+        return evaluation_dataset(
+            self._prepared(), split=split, batch_size=settings.global_batch_size, padded=settings.pad_evaluation
+        )
+
+    def _replica_shapes(self) -> list[tuple[int, ...]]:
+        batches = training_dataset(
+            self._prepared(),
+            batch_size=self._batches.global_batch_size,
+            augment=None,
+            seed=0,
+            first_epoch=1,
+            last_epoch=1,
+        )
+        return self._distribution.replica_shapes(batches)
 
 
 def _explore(hypermodel: ClassifierHyperModel, definition: Definition) -> SearchSpace:
@@ -237,16 +259,9 @@ def _as_trial_error(*others: type[WorkbenchError]) -> Iterator[None]:
         raise TrialError(f"{type(error).__name__}: {text}", type(error).__name__) from error
 
 
-def _strategy(job: Job) -> Any:
-    """The distribution strategy of the chosen device; None for one device, which needs none."""
-    if job.device.kind == "tpu":
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver()
-        tf.config.experimental_connect_to_cluster(resolver)
-        tf.tpu.experimental.initialize_tpu_system(resolver)
-        return tf.distribute.TPUStrategy(resolver)
-    if job.device.kind == "gpu" and len(tf.config.list_physical_devices("GPU")) > 1:
-        return tf.distribute.MirroredStrategy()
-    return None
+def _versions() -> dict[str, str]:
+    names = [*_VERSIONED, *(("jax", "jaxlib") if keras.backend.backend() == "jax" else ())]
+    return {name: importlib.metadata.version(name) for name in names}
 
 
 def _precision(wanted: str, device: str) -> str:
