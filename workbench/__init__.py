@@ -44,6 +44,7 @@ from workbench.hookspecs import hookimpl
 if TYPE_CHECKING:
     from workbench.comparisons import compare, compare_curves, compare_trials
     from workbench.confirm_study import confirm
+    from workbench.devices import DeviceWish, TpuAddress
     from workbench.launch import search
     from workbench.results.confirmation import Confirmation
     from workbench.study import Study, open_study, studies
@@ -58,6 +59,7 @@ __all__ = [
     "DatasetSource",
     "DefinitionError",
     "DeviceError",
+    "DeviceWish",
     "ExampleBatch",
     "JournalError",
     "Model",
@@ -73,6 +75,7 @@ __all__ = [
     "StudyError",
     "StudyLockedError",
     "TimeLimitError",
+    "TpuAddress",
     "Trained",
     "TrialError",
     "UnknownPluginError",
@@ -97,6 +100,8 @@ _LAZY = {
     "compare_trials": "comparisons",
     "Confirmation": "results.confirmation",
     "confirm": "confirm_study",
+    "DeviceWish": "devices",
+    "TpuAddress": "devices",
     "search": "launch",
     "Study": "study",
     "open_study": "study",
