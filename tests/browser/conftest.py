@@ -44,15 +44,15 @@ class Browser:
         """What a script returns."""
         return self.driver.execute_script(script, *arguments)
 
-    def draw_all(self) -> None:
-        """Scrolls through the page until every figure is drawn."""
+    def draw(self, selector: str = ".plot") -> None:
+        """Scrolls through the page until every figure that is selected is drawn."""
         from selenium.webdriver.support.ui import WebDriverWait
 
         drawn = (
-            "const plot = [...document.querySelectorAll('.plot')].find((one) => !one.querySelector('.main-svg'));"
+            "const plot = [...document.querySelectorAll(arguments[0])].find((one) => !one.querySelector('.main-svg'));"
             "plot?.scrollIntoView({behavior: 'instant'}); return !plot;"
         )
-        WebDriverWait(self.driver, 60, 0.1).until(lambda _: self.run(drawn))
+        WebDriverWait(self.driver, 120, 0.1).until(lambda _: self.run(drawn, selector))
 
     def logs(self) -> list[str]:
         """Errors on the console since the last call."""

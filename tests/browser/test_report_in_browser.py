@@ -76,7 +76,7 @@ def told(browser):
 def test_it_is_drawn_without_errors_or_requests(browser, page, size, dark):
     browser.requests()
     browser.show(page, *size, dark=dark, mobile=size is PHONE)
-    browser.draw_all()
+    browser.draw()
     assert browser.logs() == []
     assert {url for url in browser.requests() if not url.startswith("data:")} == {page.as_uri()}
     assert browser.run("return document.querySelectorAll('.plot .traces, .plot .trace, .plot canvas').length") > 20
@@ -147,7 +147,7 @@ def test_words_status_and_pages_narrow_the_table(desktop, studies):
 
 
 def test_the_theme_can_be_changed_and_the_figures_follow(desktop, page):
-    desktop.draw_all()
+    desktop.draw("#plot-0-pareto")
     button = find(desktop, "#theme")
     button.click()
     assert button.get_attribute("aria-pressed") == "true"
@@ -161,7 +161,7 @@ def test_the_theme_can_be_changed_and_the_figures_follow(desktop, page):
 
 
 def test_controls_change_their_figure(desktop):
-    desktop.draw_all()
+    desktop.draw("#plot-0-best_so_far, #plot-0-hyperparameters")
     title = "return document.querySelector('#plot-0-best_so_far .xtitle').textContent"
     assert desktop.run(title) == "trials"
     epochs = find(desktop, "#plot-0-best_so_far-controls button:nth-child(2)")
@@ -185,7 +185,7 @@ def test_controls_change_their_figure(desktop):
 def test_names_of_users_are_text(desktop):
     names = desktop.run("return [...document.querySelectorAll('nav a, h2')].map(e => e.innerText.trim())")
     assert names.count("<img src=x onerror=alert(1)>") == 2
-    desktop.draw_all()
+    desktop.draw("#plot-compared")
     assert desktop.run("return document.querySelectorAll('img').length") == 0
     legend = desktop.run("return [...document.querySelectorAll('#plot-compared .legendtext')].map(e => e.textContent)")
     assert legend == ["one", "<img src=x onerror=alert(1)>"]
