@@ -43,7 +43,8 @@ DEFAULT = "bayesian"
 ORACLES = ("random", "evolution", "bayesian")
 TIMED_ONLY = ("grid", "hyperband", "asha")
 """Grid search ends long after 300 points; without a table of epochs the others' scores would mean nothing."""
-PEERS = ("optuna_tpe", "optuna_tpe_multivariate")
+PEERS = {"optuna_tpe": {}, "optuna_tpe_univariate": {"multivariate": False}}
+"""Options of `TPESampler`. From Optuna 5 its default is the multivariate TPE; it was the other one before."""
 KERAS_TUNER = "keras_tuner_bayesian"
 
 TABLE_VERSION = "0.2.0"
@@ -118,10 +119,8 @@ def make_study(name: str, seed: int) -> Any:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    multivariate = name.endswith("multivariate")
-    # Left out where it is the default, as it warns of being experimental.
-    options = {"multivariate": True} if multivariate else {}
-    return optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed, **options))
+    sampler = optuna.samplers.TPESampler(seed=seed, **PEERS[name])
+    return optuna.create_study(direction="maximize", sampler=sampler)
 
 
 def suggest(trial: Any) -> Values:
@@ -154,9 +153,6 @@ def replay_keras_tuner(name: str, score: Callable[[Values], float], seed: int, e
 
 def replay(job: tuple[str, str, int, int]) -> list[dict[str, Any]]:
     """The rows of regret.csv of one run."""
-    import warnings
-
-    warnings.filterwarnings("ignore", message=".*multivariate.*")  # Optuna calls it experimental
     name, dataset, seed, evaluations = job
     accuracies, seen = table(dataset), []
 
