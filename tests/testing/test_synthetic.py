@@ -11,7 +11,7 @@ from workbench.errors import StudyError, UsageError
 from workbench.journal import encode_event, read_journal
 from workbench.testing import synthetic_study
 
-DEFAULT_PARAMETERS, DEFAULT_FLOPS = 120_613, 1.265e9
+DEFAULT_PARAMETERS, DEFAULT_FLOPS, DEFAULT_MXU_FILL = 120_613, 1.265e9, 0.1486
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +81,7 @@ def test_the_first_trial_is_the_published_network(study):
     assert (first["trial_id"], first["status"]) == ("0001", "completed")
     assert first["parameters"] == DEFAULT_PARAMETERS
     assert first["flops"] == pytest.approx(DEFAULT_FLOPS, rel=1e-3)
+    assert first["mxu_fill"] == pytest.approx(DEFAULT_MXU_FILL, rel=1e-3)
 
 
 def test_hyperparameters_are_conditional_and_matter(study):

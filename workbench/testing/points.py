@@ -168,20 +168,24 @@ def active_values(columns: dict[str, list[Value]], index: int, space: list[Hyper
     return values
 
 
-def costs(columns: dict[str, list[Value]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(parameters, flops) of every point: of the convolutions, their biases and batch normalisations.
+def costs(
+    columns: dict[str, list[Value]],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """(parameters, flops, mxu_fill) of every point: of the convolutions, their biases and batch normalisations.
 
     Args:
         columns: as `draw` gives them.
 
     Returns:
-        Two arrays of shape (points,); flops of one image's forward pass, a multiply-add is 2.
+        Three arrays of shape (points,); flops of one image's forward pass, a multiply-add is 2; mxu_fill as
+        `workbench.tpu.fill` has it.
     """
     pools = np.array(columns["squeezenet/pools"])
     channels = np.array(columns["squeezenet/stem_filters"])
     pixels = np.full(len(pools), IMAGE_SIZE**2)
     parameters = 9 * 3 * channels + 5 * channels
     flops = 2 * 9 * 3 * channels * pixels
+    carried_out = _squares(9 * 3) * _squares(channels) * pixels
     for stage in range(1, len(_EXPAND) + 1):
         expand = np.array(columns[f"squeezenet/stage_{stage}/expand"])
         ratio = np.array(columns[f"squeezenet/stage_{stage}/squeeze_ratio"])
@@ -190,7 +194,17 @@ def costs(columns: dict[str, list[Value]]) -> tuple[npt.NDArray[np.int64], npt.N
         is_there = stage <= pools + 1
         parameters += np.where(is_there, weights + 5 * squeeze + 5 * expand, 0)
         flops += np.where(is_there, 2 * weights * pixels, 0)
+        fire = _squares(channels) * _squares(squeeze)
+        fire += (_squares(squeeze) + _squares(9 * squeeze)) * _squares(expand // 2)
+        carried_out += np.where(is_there, fire * pixels, 0)
         channels = np.where(is_there, expand, channels)
         pixels = np.where(stage <= pools, pixels // 4, pixels)
     parameters += CLASSES * (channels + 1)
-    return parameters.astype(np.int64), (flops + 2 * CLASSES * channels).astype(np.int64)
+    flops += 2 * CLASSES * channels
+    carried_out += _squares(channels) * _squares(CLASSES)
+    return parameters.astype(np.int64), flops.astype(np.int64), flops / 2 / carried_out
+
+
+def _squares(size: npt.NDArray[np.int64] | int) -> Any:
+    """Padded to the matrix unit's 128."""
+    return -(-size // 128) * 128

@@ -120,8 +120,8 @@ class _Writer:
         self._trials, self._epochs, self._hyperband = trials, epochs, hyperband
         self._space: list[Hyperparameter] = hyperparameters()
         self._columns = draw(rng, trials)
-        parameters, flops = costs(self._columns)
-        self._parameters, self._flops = parameters.tolist(), flops.tolist()
+        parameters, flops, mxu_fill = costs(self._columns)
+        self._parameters, self._flops, self._mxu_fill = parameters.tolist(), flops.tolist(), mxu_fill.tolist()
         curves = learning_curves(self._columns, parameters, flops, epochs, rng)
         self._plan_ends(curves, rng)
         # Python's own numbers: a hundred thousand trials are a million events.
@@ -260,6 +260,7 @@ class _Writer:
             "trial_id": trial_id,
             "parameters": self._parameters[index],
             "flops": self._flops[index],
+            "mxu_fill": self._mxu_fill[index],
             "uncounted_layers": [],
         }
         last = min(until, int(self._last[index]))
