@@ -9,7 +9,7 @@ from PIL import Image
 
 from workbench.errors import DataError
 from workbench.modelfile import save_model
-from workbench.predict import BATCH_SIZE, predict_images
+from workbench.predict import BATCH_SIZE, find_images, predict_images, stream_predictions
 
 
 @pytest.fixture
@@ -75,3 +75,59 @@ def test_a_broken_image_is_an_error_that_names_it(model_file, image, tmp_path):
 def test_a_missing_model(image, tmp_path):
     with pytest.raises(DataError, match="no such model file"):
         predict_images(tmp_path / "model.keras", [image((0, 0, 0))])
+
+
+def test_rows_come_batch_by_batch_and_broken_images_are_told(model_file, image, tmp_path):
+    files = [image(level, f"{level}.png", mode="L") for level in range(BATCH_SIZE)]
+    (tmp_path / "broken.jpg").write_bytes(b"no image")
+    told, asked = [], []
+
+    def paths():
+        for number in range(4 * BATCH_SIZE):
+            asked.append(number)
+            yield tmp_path / "broken.jpg" if number == 1 else files[number % BATCH_SIZE]
+
+    rows = stream_predictions(model_file(), paths(), told.append)
+    assert asked == []
+    first = next(rows)
+    assert (len(first), len(asked)) == (BATCH_SIZE - 1, 2 * BATCH_SIZE), "one batch ahead, no more"
+    (error,) = told
+    assert str(error).startswith(f"{tmp_path / 'broken.jpg'}: this image cannot be decoded")
+    assert [len(batch) for batch in rows] == [BATCH_SIZE] * 3
+
+
+def test_folders_and_patterns_stand_for_images(image, tmp_path):
+    (tmp_path / "photos" / "deep").mkdir(parents=True)
+    files = [image((0, 0, 0), f"photos/{name}") for name in ("b.png", "a.PNG", "deep/c.webp", ".hidden.png")]
+    (tmp_path / "photos" / "notes.txt").touch()
+    photos = tmp_path / "photos"
+    assert find_images([photos]) == [files[1], files[0], files[2]]
+    assert find_images([photos / "*.png", files[1]]) == [files[0], files[1]]
+    assert find_images([photos / "**" / "*.webp"]) == [files[2]]
+    odd = image((0, 0, 0), "odd[1].png")
+    assert find_images([odd]) == [odd]
+    assert find_images([tmp_path / "missing.png"]) == [tmp_path / "missing.png"]
+    with pytest.raises(DataError, match=r"\*\.gif: no file matches this pattern"):
+        find_images([photos / "*.gif"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"empty: no images in this folder \(looked for \.jpg.*empty is empty"):
+        find_images([tmp_path / "empty"])
+
+
+def test_a_model_that_takes_bytes(image, tmp_path):
+    images = keras.Input((8, 8, 3), dtype="uint8")
+    model = keras.Model(images, keras.layers.GlobalMaxPooling2D()(keras.layers.Rescaling(1 / 255)(images)))
+    facts = {"class_names": ["r", "g", "b"], "image_shape": [8, 8, 3], "output": "probabilities", "input": "uint8"}
+    save_model(model, tmp_path / "m.keras", facts)
+    (found,) = predict_images(tmp_path / "m.keras", [image((255, 51, 0))])
+    np.testing.assert_allclose(found.probabilities, [1, 0.2, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["m.tflite", "m.onnx", "m", "m.keras"])
+def test_models_that_are_none(name, tmp_path, image):
+    path = tmp_path / name
+    path.mkdir() if name == "m" else path.write_bytes(b"no model")
+    with pytest.raises(DataError, match=rf"{name}: "):
+        predict_images(path, [image((0, 0, 0))])
+    with pytest.raises(DataError, match=r"no such model file"):
+        predict_images(tmp_path / f"none{path.suffix}", [image((0, 0, 0))])

@@ -44,7 +44,9 @@ from workbench.hookspecs import hookimpl
 if TYPE_CHECKING:
     from workbench.comparisons import compare, compare_curves, compare_trials
     from workbench.confirm_study import confirm
+    from workbench.convert import export
     from workbench.devices import DeviceWish, TpuAddress
+    from workbench.exports.writing import Exported
     from workbench.launch import search
     from workbench.results.confirmation import Confirmation
     from workbench.study import Study, open_study, studies
@@ -61,6 +63,7 @@ __all__ = [
     "DeviceError",
     "DeviceWish",
     "ExampleBatch",
+    "Exported",
     "JournalError",
     "Model",
     "Oracle",
@@ -87,6 +90,7 @@ __all__ = [
     "compare_curves",
     "compare_trials",
     "confirm",
+    "export",
     "hookimpl",
     "open_study",
     "search",
@@ -102,6 +106,8 @@ _LAZY = {
     "confirm": "confirm_study",
     "DeviceWish": "devices",
     "TpuAddress": "devices",
+    "export": "convert",
+    "Exported": "exports.writing",
     "search": "launch",
     "Study": "study",
     "open_study": "study",

@@ -21,38 +21,48 @@ def save_model(model: keras.Model, path: Path, facts: Mapping[str, Any]) -> None
     """Writes the model and the facts about it, aside and renamed.
 
     Args:
-        model: takes float32 images `(batch, height, width, channels)` in [0, 1].
+        model: takes float32 images `(batch, height, width, channels)` in [0, 1], or uint8 ones.
         path: ends in `.keras`.
-        facts: at least `class_names`, `image_shape` and `output` ("probabilities" or "logits"); JSON-able.
+        facts: at least `class_names`, `image_shape` and `output` ("probabilities" or "logits"), and `input`
+            ("uint8") where that is what the model takes; JSON-able.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.stem}.{os.getpid()}.keras")
     try:
         model.save(aside)
-        with zipfile.ZipFile(aside, "a") as archive:
-            archive.writestr(MEMBER, json.dumps(dict(facts), indent=1))
+        add_facts(aside, facts)
         aside.replace(path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
 
 
+def add_facts(path: Path, facts: Mapping[str, Any]) -> None:
+    """Puts the facts into a zip archive, or behind a file whose readers pass over one at its end (.tflite)."""
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(MEMBER, json.dumps(dict(facts), indent=1))
+
+
 def read_facts(path: Path) -> dict[str, Any]:
     """The facts that `save_model` wrote; reads no weights and imports no deep-learning library.
 
     Raises:
-        DataError: no such file, not a `.keras` file, or not one that the workbench wrote.
+        DataError: no such file, not a `.keras` (or `.tflite`) file, or not one that the workbench wrote.
     """
+    ending = path.suffix if path.suffix == ".tflite" else ".keras"
     try:
         with zipfile.ZipFile(path) as archive:
             facts = json.loads(archive.read(MEMBER))
     except FileNotFoundError:
         raise DataError(f"{path}: no such model file; `workbench train ... -o MODEL.keras` writes one") from None
     except (OSError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: must be a .keras file; it cannot be read as one ({error})") from error
+        raise DataError(
+            f"{path}: must be a {ending} file; it cannot be read as one that the workbench wrote ({error})"
+        ) from error
     except KeyError:
         raise DataError(
-            f"{path}: has no {MEMBER}, so its class names are not known; use a model that `workbench train` wrote"
+            f"{path}: has no {MEMBER}, so its class names are not known; use a model that `workbench train` or "
+            "`workbench export` wrote"
         ) from None
     except ValueError as error:
         raise DataError(f"{path}: its {MEMBER} cannot be read ({error}); write the model again") from error

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import glob
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from workbench.data.folders import IMAGE_SUFFIXES
 from workbench.data.images import decode_image
-from workbench.modelfile import load_model, read_facts
-from workbench.quiet import quiet_stderr
+from workbench.data.sources import contents, map_in_order
+from workbench.errors import DataError
+from workbench.exports.predictors import open_predictor
 
 BATCH_SIZE = 64
 
@@ -43,37 +46,93 @@ def predict_images(model_path: Path, images: Sequence[Path]) -> list[Prediction]
     """Predicts image files of any format and size.
 
     Args:
-        model_path: a `.keras` file that `workbench train` wrote.
-        images: decoded and resized as the data sets do it, see `workbench.data.images.decode_image`.
+        model_path: see `stream_predictions`.
+        images: likewise.
 
     Raises:
         DataError: the model or an image cannot be read; names the file.
     """
-    height, _, channels = read_facts(model_path)["image_shape"]
-    # Broken images are found before the slow import.
-    first = decode_image(images[0], height, channels)
-    with quiet_stderr():
-        import keras
-
-    model, facts = load_model(model_path)
-    names = facts["class_names"]
-    predictions = []
-    for paths, batch in _batches(images, first, height, channels):
-        outputs = model.predict_on_batch(batch.astype("float32") / 255.0)
-        if facts["output"] == "logits":
-            outputs = keras.ops.softmax(outputs)
-        probabilities = np.asarray(keras.ops.convert_to_numpy(outputs), dtype="float32")
-        predictions += [
-            Prediction(image=path, class_names=names, probabilities=row)
-            for path, row in zip(paths, probabilities, strict=True)
-        ]
-    return predictions
+    return [row for batch in stream_predictions(model_path, images) for row in batch]
 
 
-def _batches(
-    images: Sequence[Path], first: np.ndarray, size: int, channels: int
-) -> Iterator[tuple[Sequence[Path], np.ndarray]]:
-    for start in range(0, len(images), BATCH_SIZE):
-        paths = images[start : start + BATCH_SIZE]
-        decoded = [first if path is images[0] else decode_image(path, size, channels) for path in paths]
-        yield paths, np.stack(decoded)
+def stream_predictions(
+    model_path: Path, images: Iterable[Path], on_bad_image: Callable[[DataError], None] | None = None
+) -> Iterator[list[Prediction]]:
+    """Predicts image files batch by batch; holds two batches in memory, however many images there are.
+
+    Args:
+        model_path: a `.keras` file that `workbench train` wrote, or a `.keras`, `.tflite`, `.onnx` or SavedModel of
+            `workbench export`.
+        images: decoded and resized as the data sets do it, see `workbench.data.images.decode_image`.
+        on_bad_image: told of each image that cannot be read, which is then left out; None raises.
+
+    Yields:
+        The predictions of `BATCH_SIZE` images, in order; fewer where some were left out.
+
+    Raises:
+        DataError: the model or an image cannot be read; names the file.
+    """
+    predict = open_predictor(model_path)
+    size, _, channels = predict.facts["image_shape"]
+
+    def decode(path: Path) -> np.ndarray | DataError:
+        try:
+            return decode_image(path, size, channels)
+        except DataError as error:
+            return error
+
+    # Broken images are found before the slow import, as the model is loaded with the first batch.
+    for paths, decoded in map_in_order(decode, _batches(images)):
+        good = []
+        for path, image in zip(paths, decoded, strict=True):
+            if not isinstance(image, DataError):
+                good.append((path, image))
+            elif on_bad_image is None:
+                raise image
+            else:
+                on_bad_image(image)
+        if good:
+            probabilities = predict(np.stack([image for _, image in good]))
+            yield [
+                Prediction(image=path, class_names=predict.facts["class_names"], probabilities=row)
+                for (path, _), row in zip(good, probabilities, strict=True)
+            ]
+
+
+def find_images(names: Iterable[Path]) -> list[Path]:
+    """The image files that are named: a folder gives those in it and below, by path, a pattern those that match.
+
+    Raises:
+        DataError: a folder has no images, or a pattern matches nothing.
+    """
+    found: list[Path] = []
+    for name in names:
+        if name.is_dir():
+            inside = [path for path in sorted(name.rglob("*")) if _is_image(path)]
+            if not inside:
+                endings = ", ".join(IMAGE_SUFFIXES)
+                raise DataError(f"{name}: no images in this folder (looked for {endings}); {contents(name)}")
+            found += inside
+        elif not name.exists() and glob.has_magic(str(name)):
+            matches = [Path(match) for match in sorted(glob.glob(str(name), recursive=True))]  # noqa: PTH207 (absolute patterns)
+            if not matches:
+                raise DataError(f"{name}: no file matches this pattern")
+            found += [path for path in matches if not path.is_dir()]
+        else:
+            found.append(name)
+    return found
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".") and path.is_file()
+
+
+def _batches(images: Iterable[Path]) -> Iterator[list[Path]]:
+    batch: list[Path] = []
+    for path in images:
+        batch.append(path)
+        if len(batch) == BATCH_SIZE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.constraints import FIGURES
+from workbench.data.sources import DATA_VARIABLE
 from workbench.definition import Definition
 from workbench.devices import DeviceChoice, DeviceWish, Kind, choose_device
 from workbench.directory import StudyDirectory, now
@@ -28,8 +29,6 @@ from workbench.trials import Status
 
 if TYPE_CHECKING:
     from workbench.oracles.history import HistoryOracle
-
-DATA_VARIABLE = "WORKBENCH_DATA"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+    from workbench.display import Display
+    from workbench.exports.writing import Exported
     from workbench.registry import Registry
     from workbench.results.confirmation import Confirmation
 
@@ -173,7 +175,51 @@ class Study:
         """
         from workbench.engine.rebuild import rebuild_model
 
-        return rebuild_model(self.definition, self.history, self._best_with_weights(), registry)
+        trial, execution = self._with_weights(None)
+        return rebuild_model(self.definition, self.history, (trial, self.weights(trial)[execution]), registry)
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        format: str | None = None,
+        trial_id: str | None = None,
+        data_dir: str | Path | None = None,
+        overwrite: bool = False,
+        registry: Registry | None = None,
+        display: Display | None = None,
+    ) -> Exported:
+        """Writes a trial's model in a format that other programs read; see `workbench.export`.
+
+        Args:
+            trial_id: by default the leaderboard's first with stored weights.
+            path, format, data_dir, overwrite, display: see `workbench.export`.
+            registry: with the plugins that the study names; by default the installed ones.
+        """
+        from workbench.exports.study import export_trial
+
+        trial, execution = self._with_weights(trial_id)
+        return export_trial(
+            self,
+            trial,
+            execution,
+            Path(path),
+            format_name=format,
+            data_dir=Path(data_dir) if data_dir is not None else None,
+            overwrite=overwrite,
+            registry=registry,
+            display=display,
+            confirmed=self._confirmed(trial.trial_id),
+        )
+
+    def _confirmed(self, trial_id: str) -> dict[str, Any] | None:
+        """A trial's scores over new seeds, JSON-able, if `workbench confirm` retrained it."""
+        if not confirmation_directory(self.path).journal.exists():
+            return None
+        for candidate in self.confirmation().candidates:
+            if candidate.trial_id == trial_id and candidate.validation:
+                return {"validation": candidate.validation, "test": candidate.test}
+        return None
 
     def weights(self, trial: Trial) -> dict[int, Path]:
         """The files with a trial's kept weights, by execution (from 1); empty if none were kept."""
@@ -185,11 +231,23 @@ class Study:
                 found[number] = path
         return found
 
-    def _best_with_weights(self) -> tuple[Trial, Path]:
-        for trial_id in self.leaderboard()["trial_id"]:
-            trial = self.history.trials[trial_id]
-            for path in self.weights(trial).values():
-                return trial, path
+    def _with_weights(self, trial_id: str | None) -> tuple[Trial, int]:
+        """A trial (by default the best one that has weights) and its best execution that has, from 1."""
+        candidates = self.leaderboard()["trial_id"] if trial_id is None else [self.trial(trial_id).trial_id]
+        sign = 1 if self.direction == "max" else -1
+        for candidate in candidates:
+            trial = self.history.trials[candidate]
+            found = self.weights(trial)
+            if found:
+                scores = {number: (trial.executions[number].checkpoint or {}).get("best_score") for number in found}
+                known = {number: sign * score for number, score in scores.items() if score is not None}
+                return trial, max(known, key=lambda number: known[number]) if known else min(found)
+        if trial_id is not None:
+            kept = self.definition["training"].get("keep_checkpoints")
+            raise StudyError(
+                f"{self.path}: trial {self.trial(trial_id).trial_id} has no stored weights; the best {kept} "
+                "keep theirs (training.keep_checkpoints). `workbench train ... --point STUDY:TRIAL` trains it again"
+            )
         raise StudyError(f"{self.path}: no completed trial has stored weights")
 
 

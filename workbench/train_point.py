@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from workbench.definition import Definition, check_plugins, definition_from_dict
 from workbench.directory import now
 from workbench.errors import UsageError, WorkError
+from workbench.exports.facts import trial_facts
 from workbench.launch import Source, read_definition, study_directory
 from workbench.oracles.protocol import Direction, Proposal, Record, Verdict
 from workbench.plan import Plan
@@ -171,15 +172,8 @@ def _finish(study: Study, engine: Engine, evaluate_test: bool, output: str | Pat
             test[execution] = engine.evaluate(trial.values, str(path), "test")
     if output is not None:
         best = _best_execution(trial, study)
-        facts = {
-            "study": study.name,
-            "trial_id": trial.trial_id,
-            "hyperparameters": trial.values,
-            "score": trial.score(study.history.metric, study.history.direction),
-            "metric": study.history.metric,
-            "test": test.get(best),
-            "written_at": now(),
-        }
+        known = trial_facts(study.history, study.definition, study=study.name, trial=trial, execution=best)
+        facts = {**known, "test": test.get(best), "written_at": now()}
         engine.save(trial.values, str(weights[best]), str(output), facts)
     return Trained(study=study, trial_id=trial.trial_id, test=test, output=Path(output) if output is not None else None)
 

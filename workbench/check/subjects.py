@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.components import DatasetRequest, ImageShape
+from workbench.data.sources import DATA_VARIABLE
 from workbench.definition import Definition, check_plugins, definition_from_dict
 from workbench.errors import DataError, SpaceError, UsageError, WorkbenchError
 from workbench.launch import Source, read_definition
 from workbench.points import read_point
 from workbench.registry import Registry
-from workbench.run import DATA_VARIABLE
 from workbench.store import rank_trials
 from workbench.trials import Status
 

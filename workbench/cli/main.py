@@ -15,7 +15,9 @@ from workbench.cli.check import check
 from workbench.cli.compare import compare
 from workbench.cli.confirm import confirm
 from workbench.cli.devices import devices
+from workbench.cli.export import export
 from workbench.cli.leaderboard import leaderboard
+from workbench.cli.options import INTERRUPTED
 from workbench.cli.plugins import plugins
 from workbench.cli.predict import predict
 from workbench.cli.report import report
@@ -24,9 +26,6 @@ from workbench.cli.searches import searches
 from workbench.cli.studies import studies
 from workbench.cli.train import train
 from workbench.errors import WorkbenchError
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C or SIGTERM, as shells have it."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -42,6 +41,7 @@ for command in (
     search,
     train,
     confirm,
+    export,
     predict,
     leaderboard,
     compare,
@@ -75,6 +75,9 @@ def main(arguments: list[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("Stopped. The same command continues where it was.", err=True)
         code = INTERRUPTED
+    except SystemExit as stop:
+        # Click ends so where a reader of its output has seen enough, with exit code 1.
+        code = 0 if isinstance(stop.__context__, BrokenPipeError) else stop.code
     except BrokenPipeError:
         # `workbench leaderboard ... | head`: the reader has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

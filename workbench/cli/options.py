@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,9 @@ from workbench.registry import Registry
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DIRECTORY = "studies"
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C or SIGTERM, as shells have it."""
 
 
 def common_options(command: Command) -> Command:
@@ -201,3 +205,13 @@ def find_study(study: str, directory: str) -> Path:
     if "/" in study or (as_path / "journal.jsonl").exists():
         return as_path
     return Path(directory) / study
+
+
+@contextlib.contextmanager
+def without_resuming() -> Iterator[None]:
+    """Ctrl-C in commands that begin anew when they are run again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("Stopped.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None

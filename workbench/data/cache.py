@@ -89,6 +89,11 @@ def open_or_decode(name: str, source: DatasetSource, root: Path, progress: Progr
         lock.release()
 
 
+def is_decoded(name: str, source: DatasetSource, root: Path) -> bool:
+    """Whether the cache has this source, so that `open_or_decode` decodes nothing."""
+    return _open(root / "datasets" / f"{name}-{_key(name, source)}", source.image_shape) is not None
+
+
 def _key(name: str, source: DatasetSource) -> str:
     # Which part belongs to which split is not in it: other splits of the same files are other selections.
     identity = [_FORMAT, name, source.signature, source.image_shape, source.class_names]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+DATA_VARIABLE = "WORKBENCH_DATA"
+"""The environment variable that names the data folder where no `--data-dir` does."""
+
 CHUNK = 512
 """Examples decoded together: bounds the memory and is the step of the progress display."""
 

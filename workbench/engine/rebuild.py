@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.checkpoint import assign_variables, load_arrays
 from workbench.definition import definition_from_dict
-from workbench.hypermodel import ClassifierHyperModel, overrides_of
+from workbench.hypermodel import ClassifierHyperModel, Network, overrides_of
 from workbench.registry import Registry
 from workbench.space import SearchSpace
 from workbench.training import compile_network
@@ -25,6 +25,16 @@ def rebuild_model(
     found: tuple[Trial, Path],
     registry: Registry | None = None,
 ) -> keras.Model:
+    """The compiled model of `rebuild_network`."""
+    return rebuild_network(definition, history, found, registry).model
+
+
+def rebuild_network(
+    definition: Mapping[str, Any],
+    history: History,
+    found: tuple[Trial, Path],
+    registry: Registry | None = None,
+) -> Network:
     """Builds a trial's network again, for the shapes that the study recorded, and loads its weights.
 
     Args:
@@ -34,7 +44,7 @@ def rebuild_model(
         registry: with the plugins that the definition names; by default the installed ones.
 
     Returns:
-        The compiled model: float32 images `(batch, height, width, channels)` in [0, 1] to `(batch, classes)`.
+        With its model compiled: float32 images `(batch, height, width, channels)` in [0, 1] to `(batch, classes)`.
     """
     trial, weights = found
     parsed = definition_from_dict(definition)
@@ -49,4 +59,4 @@ def rebuild_model(
     network = hypermodel.build(SearchSpace(overrides_of(parsed), trial.values))
     model = compile_network(network, 1)
     assign_variables(model.variables, load_arrays(weights), str(weights))
-    return model
+    return network
