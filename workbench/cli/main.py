@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -28,7 +29,18 @@ from workbench.cli.train import train
 from workbench.errors import WorkbenchError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class _Commands(click.Group):
+    """Where a reader of the output has seen enough, Click itself would end with exit code 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _discard_output()
+            raise click.exceptions.Exit(0) from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="convnet-search-workbench", prog_name="workbench")
 def cli() -> None:
     """Register an architecture plugin, launch a tuner search, compare leaderboards.
@@ -75,12 +87,8 @@ def main(arguments: list[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("Stopped. The same command continues where it was.", err=True)
         code = INTERRUPTED
-    except SystemExit as stop:
-        # Click ends so where a reader of its output has seen enough, with exit code 1.
-        code = 0 if isinstance(stop.__context__, BrokenPipeError) else stop.code
     except BrokenPipeError:
-        # `workbench leaderboard ... | head`: the reader has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         code = 0
     except Exception as error:
         if debug:
@@ -94,6 +102,11 @@ def main(arguments: list[str] | None = None) -> None:
     # The process ends: nobody needs the collector to walk over a million events once more.
     gc.freeze()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _discard_output() -> None:
+    """For `workbench leaderboard ... | head`: the reader has seen enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
