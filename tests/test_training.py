@@ -180,3 +180,17 @@ def test_the_optimizer_follows_the_schedule(run, build):
     ]
     assert int(model.optimizer.iterations) == 2 * STEPS
     assert float(model.optimizer.learning_rate) == pytest.approx(float(schedule(2 * STEPS)))
+
+
+@pytest.mark.parametrize("batch_size", [48, 200])
+def test_metrics_of_a_padded_evaluation_are_exact(run, build, data, batch_size):
+    settings = Settings(global_batch_size=50, direction="max", pad_evaluation=True)
+    _, model = run(last_epoch=1)
+    plain = model.evaluate(
+        evaluation_dataset(data, split="validation", batch_size=batch_size), verbose=0, return_dict=True
+    )
+    padded = compile_network(build(), 1, settings)
+    padded.set_weights(model.get_weights())
+    dataset = evaluation_dataset(data, split="validation", batch_size=batch_size, padded=True)
+    assert len(data.indices("validation")) % batch_size
+    assert padded.evaluate(dataset, verbose=0, return_dict=True) == pytest.approx(plain, abs=1e-6)

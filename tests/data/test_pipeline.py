@@ -150,3 +150,23 @@ def test_evaluation_needs_a_split_and_a_batch(data):
         evaluation_dataset(data, split="holdout", batch_size=4)
     with pytest.raises(DataError, match="at least 1 image; received a batch size of 0"):
         evaluation_dataset(data, split="test", batch_size=0)
+
+
+def test_padded_evaluation_fills_the_last_batch_with_weight_zero(data):
+    examples_there = len(data.indices("validation"))
+    found = list(evaluation_dataset(data, split="validation", batch_size=12, padded=True).as_numpy_iterator())
+    weights = np.concatenate([weight for _, _, weight in found])
+    assert {images.shape for images, _, _ in found} == {(12, 4, 4, 1)}
+    assert examples((images, labels) for images, labels, _ in found)[:examples_there] == examples(
+        evaluation_dataset(data, split="validation", batch_size=12).as_numpy_iterator()
+    )
+    assert np.count_nonzero(weights) == examples_there
+    assert np.all(weights[examples_there:] == 0)
+    assert weights.mean() == pytest.approx(1.0), "Keras's loss divides by all of them"
+
+
+def test_padded_evaluation_without_a_rest_is_the_plain_one(data):
+    padded = list(evaluation_dataset(data, split="validation", batch_size=5, padded=True).as_numpy_iterator())
+    plain = list(evaluation_dataset(data, split="validation", batch_size=5).as_numpy_iterator())
+    assert equal([part[:2] for part in padded], plain)
+    assert all(np.all(weights == 1) for _, _, weights in padded)
