@@ -13,7 +13,11 @@ import pytest
 SCRIPT = Path(__file__).parent / "support" / "run_components.py"
 TESTS = Path(__file__).parent
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +27,7 @@ def results(tmp_path_factory):
     found = {}
     for backend in ("tensorflow", "jax"):
         command = [sys.executable, str(SCRIPT), str(folder / "weights"), str(folder / f"{backend}.npz")]
-        subprocess.run(command, env=_environment(backend), check=True, timeout=280)
+        subprocess.run(command, env=_environment(backend), check=True, timeout=900)
         with np.load(folder / f"{backend}.npz") as file:
             found[backend] = dict(file)
     return found
@@ -41,7 +45,7 @@ def test_equal_weights_give_equal_outputs(results):
     assert models == {"model/cifar_convnet", "model/squeezenet", "model/xception"}
     for name in models:
         np.testing.assert_allclose(results["jax"][name], results["tensorflow"][name], atol=1e-5, err_msg=name)
-        assert results["jax"][name].std() > 1e-3, "outputs that are all alike would say nothing"
+        assert 0.01 < results["jax"][name].max() < 0.99, "a softmax at its end would hide differences"
 
 
 def test_schedules_are_equal(results):
@@ -60,7 +64,6 @@ def test_outputs_and_weights_are_float32_in_bfloat16(results):
             assert results[backend][name.replace("mixed/", "inner/")] == "bfloat16"
 
 
-@pytest.mark.slow
 def test_training_and_rehearsal_keep_their_promises_on_jax():
     """Exact resume, best weights, failures, files: the tests of the default backend, on the other one."""
     files = ["test_training.py", "test_rehearsal.py", "test_checkpoint.py", "test_modelfile.py", "test_costs.py"]

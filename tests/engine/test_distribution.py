@@ -10,7 +10,7 @@ import workbench
 from workbench import DeviceWish
 from workbench.errors import StudyChangedError, UsageError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 BATCH = 48
 """Not a divisor of the validation images, so that the last batch is padded."""
@@ -37,7 +37,11 @@ def search(tmp_path, tiny_tables, tiny_plugin):
 
 
 # Normalisation, dropout and mixup: JAX's compiler sees the whole batch.
-CONVNET = {"model": {"name": "cifar_convnet"}, "augmentation": {"name": "mixup", "space": {"*": "default"}}}
+SMALL = {"*": "default", "blocks": 1, "convs": 1, "filters": 16, "dense_units": 64}
+CONVNET = {
+    "model": {"name": "cifar_convnet", "space": SMALL},
+    "augmentation": {"name": "mixup", "space": {"*": "default"}},
+}
 # MirroredStrategy normalises each share and draws dropout for each: a network without either.
 PLAIN = {"model": {"name": "fragile", "space": {"trouble": "none", "number": 4}}}
 

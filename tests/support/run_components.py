@@ -26,12 +26,17 @@ def share_weights(model, path):
     """Random weights, all of them: fresh statistics of a normalisation would be 0 and 1."""
     if not path.exists():
         rng = np.random.default_rng(7)
-        # Far enough from 0 for a network in which a mistake would show, and above 0 for variances.
-        weights = [weight * rng.uniform(0.5, 1.5, weight.shape) + 0.01 for weight in model.get_weights()]
+        weights = [_varied(weight, rng) for weight in model.get_weights()]
         path.parent.mkdir(exist_ok=True)
         np.savez(path, *weights)
     with np.load(path) as file:
         model.set_weights([file[name].astype("float32") for name in file.files])
+
+
+def _varied(weight, rng):
+    # Vectors are biases and statistics: moved off 0 and 1, above 0 as variances are.
+    offset = rng.uniform(0, 0.1, weight.shape) if weight.ndim == 1 else 0.0
+    return weight * rng.uniform(0.5, 1.5, weight.shape) + offset
 
 
 def main(weights, output):
