@@ -1,4 +1,6 @@
 import io
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -95,3 +97,48 @@ def test_other_bytes_are_named():
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(DataError, match=r"gone\.png: no such image file"):
         decode_image(tmp_path / "gone.png", None, 3)
+
+
+FLAT = {
+    "lossless WebP": ("RGB", RED, "WEBP", {"lossless": True}, RED),
+    "transparent WebP": ("RGBA", (0, 0, 0, 0), "WEBP", {"lossless": True}, WHITE),
+    "CMYK JPEG": ("CMYK", (0, 255, 255, 0), "JPEG", {"quality": 100}, RED),
+    "grey JPEG": ("L", 77, "JPEG", {"quality": 100}, (77, 77, 77)),
+    "grey with alpha": ("LA", (9, 0), "PNG", {}, WHITE),
+    "palette": ("P", 0, "PNG", {}, (0, 0, 0)),
+    "one bit": ("1", 1, "PNG", {}, WHITE),
+    "BMP": ("RGB", RED, "BMP", {}, RED),
+    "TIFF": ("RGB", RED, "TIFF", {}, RED),
+    "CMYK TIFF": ("CMYK", (0, 255, 255, 0), "TIFF", {}, RED),
+    "16-bit TIFF": ("I;16", 0x4D12, "TIFF", {}, (77, 77, 77)),
+}
+
+
+@pytest.mark.parametrize(("mode", "color", "format_name", "options", "expected"), FLAT.values(), ids=FLAT.keys())
+def test_formats_and_modes(mode, color, format_name, options, expected):
+    buffer = io.BytesIO()
+    Image.new(mode, (20, 12), color).save(buffer, format_name, **options)
+    decoded = decode_image(buffer.getvalue(), 8, 3)
+    assert (decoded.shape, decoded.dtype) == ((8, 8, 3), np.uint8)
+    # JPEG's colours are rounded.
+    assert np.abs(decoded.astype(int) - expected).max() <= (2 if format_name == "JPEG" else 0)
+
+
+@pytest.mark.parametrize("format_name", ["GIF", "WEBP", "PNG", "TIFF"])
+def test_animations_give_their_first_frame(format_name):
+    first, second = Image.new("RGB", (8, 8), RED), Image.new("RGB", (8, 8), (0, 0, 255))
+    buffer = io.BytesIO()
+    options = {"lossless": True} if format_name == "WEBP" else {}
+    first.save(buffer, format_name, save_all=True, append_images=[second], **options)
+    assert decode_image(buffer.getvalue(), None, 3)[4, 4].tolist() == [*RED]
+
+
+def test_16_bit_colour_keeps_its_upper_bits():
+    # Pillow writes none: red 0x4D12, green 0xFFFF, blue 0 in one pixel.
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 1, 1, 16, 2, 0, 0, 0)
+    pixels = zlib.compress(b"\0" + struct.pack(">HHH", 0x4D12, 0xFFFF, 0))
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    assert decode_image(data, None, 3).tolist() == [[[0x4D, 255, 0]]]
