@@ -121,6 +121,8 @@ def choose_format(name: str | None, path: Path) -> str:
     Raises:
         UsageError: unknown, not to be told from the path, at odds with it, or its packages are not installed.
     """
+    if not path.name or path.name == "..":
+        raise UsageError(f"-o PATH must name a file or folder; received {str(path)!r}")
     by_ending = [key for key, item in FORMATS.items() if item.ending and path.name.endswith(item.ending)]
     if name is None:
         if not by_ending:
