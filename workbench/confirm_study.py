@@ -80,44 +80,12 @@ def confirm(
             return earlier
     registry = Registry.load(request.plugin_files, request.plugins_dirs)
     check_plugins(project.definition, registry, str(searched.path))
-    job = request.job(project.definition)
-    used = {item.seed for trial in searched.history.trials.values() for item in trial.executions.values()}
-    plan = Plan(
-        definition=project.definition,
-        proposer=_Rounds(project.candidates, seeds),
-        enqueue=lambda default: [],
-        can_promote=False,
-        seed_of=lambda trial_id, execution: confirmation_seed(project.definition.seed, trial_id, execution, used),
-        metric=project.definition.objective.metric,
-        repeats=True,
-        opening=[("candidates", project.event())],
-        ending="Every retraining is done.",
-    )
     with held(place):
+        # Another process may have confirmed more since.
+        project = _project(searched, place, top=top, seeds=seeds, epochs=epochs)
         place.check(project.definition)
-        with prepared_engines(job, place, request, workers) as (engines, preparation):
-            check_data_and_space(
-                StudyDirectory(searched.path),
-                searched.history.space,
-                {"facts": preparation.facts, "space": preparation.space},
-                "Retrained trials are compared with the search's scores: undo the change, or search again",
-            )
-            request.display.message(
-                f"Retrains trials {', '.join(project.candidates)} of {searched.path} with {seeds} new "
-                f"{'seed' if seeds == 1 else 'seeds'} each, in rounds; the numbers below are the retrainings'."
-            )
-            run_plan(
-                plan,
-                place,
-                device=job.device,
-                engines=engines,
-                preparation=preparation,
-                registry=registry,
-                display=request.display,
-            )
-            if "test" in preparation.facts["counts"]:
-                _test(place, plan, engines[0], request.display)
-        _drop_weights(place, plan, searched)
+        _retrain(searched, place, project, registry, workers, request)
+        _drop_weights(place, project.definition, searched)
     return open_study(searched.path).confirmation()
 
 
@@ -174,6 +142,48 @@ class _Rounds:
         if fewest >= self._seeds:
             return Verdict.EXHAUSTED
         return Proposal(values=self._candidates[counts.index(fewest)])
+
+
+def _retrain(
+    searched: Study, place: StudyDirectory, project: _Project, registry: Registry, workers: int, request: Request
+) -> None:
+    """Trains what is missing, and tests it; needs the confirmation's lock."""
+    definition = project.definition
+    used = {item.seed for trial in searched.history.trials.values() for item in trial.executions.values()}
+    plan = Plan(
+        definition=definition,
+        proposer=_Rounds(project.candidates, project.seeds),
+        enqueue=lambda default: [],
+        can_promote=False,
+        seed_of=lambda trial_id, execution: confirmation_seed(definition.seed, trial_id, execution, used),
+        metric=definition.objective.metric,
+        repeats=True,
+        opening=[("candidates", project.event())],
+        ending="Every retraining is done.",
+    )
+    job = request.job(definition)
+    with prepared_engines(job, place, request, workers) as (engines, preparation):
+        check_data_and_space(
+            StudyDirectory(searched.path),
+            searched.history.space,
+            {"facts": preparation.facts, "space": preparation.space},
+            "Retrained trials are compared with the search's scores: undo the change, or search again",
+        )
+        request.display.message(
+            f"Retrains trials {', '.join(project.candidates)} of {searched.path} with {project.seeds} new "
+            f"{'seed' if project.seeds == 1 else 'seeds'} each, in rounds; the numbers below are the retrainings'."
+        )
+        run_plan(
+            plan,
+            place,
+            device=job.device,
+            engines=engines,
+            preparation=preparation,
+            registry=registry,
+            display=request.display,
+        )
+        if "test" in preparation.facts["counts"]:
+            _test(place, definition, engines[0], request.display)
 
 
 def _check(top: int, seeds: int, epochs: int | None, workers: int, *, inline: bool) -> None:
@@ -253,10 +263,10 @@ def _of_retrainings(base: Definition, count: int, epochs: int | None) -> Definit
     return definition_from_dict(tables)
 
 
-def _test(place: StudyDirectory, plan: Plan, engine: Engine, display: Display) -> None:
+def _test(place: StudyDirectory, definition: Definition, engine: Engine, display: Display) -> None:
     """Tests each completed retraining that was not tested before, and journals what came of it."""
     stored = open_study(place.path)
-    with place.begin(plan.definition) as journal:
+    with place.begin(definition) as journal:
         log = StudyLog(journal)
         done = {event["trial_id"] for event in journal.events if event["event"] == "test"}
         completed = [run for run in stored.history.trials.values() if run.status is Status.COMPLETED]
@@ -271,15 +281,14 @@ def _test(place: StudyDirectory, plan: Plan, engine: Engine, display: Display) -
             log.append("test", trial_id=run.trial_id, metrics=found.metrics, confusion=found.confusion, at=now())
 
 
-def _drop_weights(place: StudyDirectory, plan: Plan, study: Study) -> None:
+def _drop_weights(place: StudyDirectory, definition: Definition, study: Study) -> None:
     """Keeps the weights of as many of the best retrainings as the search keeps of its trials."""
-    objective = plan.definition.objective
     store = CheckpointStore(
         place,
-        metric=plan.metric,
-        direction=objective.direction,
+        metric=definition.objective.metric,
+        direction=definition.objective.direction,
         keep=study.definition["training"]["keep_checkpoints"],
-        full_epochs=plan.definition.training.epochs,
+        full_epochs=definition.training.epochs,
         can_promote=False,
     )
     store.keep_best_only(place.history().trials)

@@ -93,6 +93,16 @@ def test_the_leaderboard_shows_what_was_confirmed(run):
     assert not [name for name in rows[0] if "test" in name]
 
 
+def test_nothing_but_failures_is_exit_code_1(run, study, write_study, write_confirmation, tmp_path):
+    write_confirmation(write_study(tmp_path / "studies" / "bad", TRIALS), {"0001": [None], "0002": [None]})
+    code, out, err = run("confirm", "bad", "--top", "2", "--seeds", "1")
+    assert code == 1
+    assert "No winner: no retraining has a result." in out
+    assert err == (
+        "error: studies/bad/confirm: every retraining failed. Trial 0002: 1 of 1 retrainings failed (ValueError: no).\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -11,6 +11,7 @@ import click
 
 from workbench.cli.options import DIRECTORY, common_options, file_options, load_registry, running_options
 from workbench.devices import DeviceWish
+from workbench.errors import WorkError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,6 +95,8 @@ def confirm(
         _write_json(found, output)
     else:
         write_table(_tables(found)[table or "candidates"], chosen_format, output)
+    if found.winner is None:
+        raise WorkError(f"{found.path}: every retraining failed. {found.sentences()[-1]}")
 
 
 def _tables(found: Confirmation) -> dict[str, pd.DataFrame]:
