@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 
+import numpy as np
 import psutil
 import pytest
 
@@ -59,6 +61,21 @@ def test_it_prepares_costs_and_trains_in_another_process(engine, tmp_path):
     assert [event["event"] for event in events if event["event"] != "step"] == ["model", "epoch"]
     assert engine.pid != os.getpid()
     assert psutil.Process(engine.pid).parent().pid == os.getpid()
+
+
+def test_stored_weights_are_evaluated_and_examined(engine, tmp_path):
+    engine.execute(replace(task(), checkpoint_dir=str(tmp_path)), lambda event: None)
+    (weights,) = map(str, tmp_path.glob("*.best.npz"))
+    found = engine.examine({"model": "tiny"}, weights, "test")
+    metrics = dict(found.metrics)
+    confusion = np.array(found.confusion)
+    f1 = 2 * np.diag(confusion) / np.maximum(confusion.sum(axis=0) + confusion.sum(axis=1), 1)
+    assert metrics.pop("macro_f1") == pytest.approx(f1.mean())
+    assert metrics == pytest.approx(engine.evaluate({"model": "tiny"}, weights, "test"))
+    assert np.trace(confusion) / confusion.sum() == pytest.approx(metrics["accuracy"])
+    # A row a true class: 270 images, stratified.
+    assert confusion.sum() == 270
+    assert set(confusion.sum(axis=1)) <= {26, 27, 28}
 
 
 def test_a_trial_that_fails_is_a_trial_error_and_the_worker_lives(engine):
