@@ -267,6 +267,7 @@ def test_other_data_are_refused_with_both_fingerprints(confirm, study):
     assert not (study.path / "confirm").exists(), "nothing is left behind"
 
 
+@pytest.mark.slow
 def test_epochs_stay_and_weights_that_are_gone_are_said(confirm, study, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("workbench.confirm_study._test", lambda *arguments: None)

@@ -103,7 +103,7 @@ def test_tiny_variances_do_not_vanish(scale):
     assert found.p == pytest.approx(stats.ttest_ind([1, 2, 3], [2, 3, 4], equal_var=False).pvalue)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_is_statsmodels(p_values):
     assert holm(p_values) == pytest.approx(list(multipletests(p_values, method="holm")[1]))
