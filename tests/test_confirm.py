@@ -13,6 +13,7 @@ import workbench
 from workbench.errors import StudyChangedError, StudyError, StudyLockedError, UsageError
 from workbench.journal import read_journal
 from workbench.results.confirmation import CONFIRMATION_COLUMNS
+from workbench.results.report import render_report
 from workbench.seeds import confirmation_seed, execution_seed
 
 UNTESTED = """
@@ -193,6 +194,9 @@ def test_the_leaderboard_marks_confirmed_trials(confirmed, searched):
     assert board["confirmed_score"].to_list()[:2] == pytest.approx([means[name] for name in board["trial_id"][:2]])
     assert pd.isna(board["confirmed_score"].iloc[2])
     assert board["confirmed_seeds"].fillna(0).to_list() == [2, 2, 0]
+    page = render_report([confirmed])
+    assert '"key":"confirmed_score"' in page.replace(" ", "")
+    assert '"key":"confirmed_score"' not in render_report([searched]).replace(" ", "")
 
 
 def test_a_retraining_that_fails_is_recorded_and_the_rest_goes_on(

@@ -106,10 +106,10 @@ def test_best_so_far_rises_when_a_completed_trial_is_better(small):
     assert list(line.y) == pytest.approx([0.5, 0.8, 0.8])
     assert list(line.text) == ["0001", "0003", "0003"]
     against = {item.label: list(item.args[0]["x"][0]) for item in plot.figure.layout.updatemenus[0].buttons}
-    assert against == {"trials": [1, 3, 4], "epochs": [2, 5, 6], "seconds": [4.0, 14.0, 16.0]}
+    assert against == {"trials": [1, 3, 4], "epochs": [2, 7, 8], "seconds": [4.0, 14.0, 16.0]}
     assert plot.figure.layout.shapes[0].y0 == 0.75
-    assert "best val_accuracy 0.8000 by trial 0003, after 3 of 4 trials, 5 epochs and 14 s" in plot.finding
-    assert "The target 0.75 was reached by trial 0003, after 3 trials, 5 epochs and 14 s." in plot.finding
+    assert "best val_accuracy 0.8000 by trial 0003, after 3 of 4 trials, 7 epochs and 14 s" in plot.finding
+    assert "The target 0.75 was reached by trial 0003, after 3 trials, 7 epochs and 14 s." in plot.finding
 
 
 def test_best_so_far_falls_where_smaller_is_better(write_study, tmp_path):

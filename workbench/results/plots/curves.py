@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from workbench.results.plots.look import FAINT, Plot, count, duration, empty, escape, figure, line_style, menu, score
 from workbench.results.plots.view import View
-from workbench.trials import Status, Trial
+from workbench.trials import Trial
 
 AXES = {"trials": "trials", "epochs": "epochs trained", "seconds": "seconds of training and validation"}
 """What the best score so far is drawn against."""
@@ -73,32 +73,13 @@ def compare_best_so_far(views: Sequence[View]) -> Plot:
         title=title,
         figure=made,
         finding=finding,
-        notes=(
-            "A trial counts when it is done, in order of first proposal; failed ones cost epochs and seconds, too.",
-        ),
+        notes=("A trial or rung counts when it ends; failed trials cost epochs and seconds, too.",),
     )
 
 
 def progress(view: View) -> pd.DataFrame:
-    """The best score so far after each trial, in order of first proposal.
-
-    Columns: trial_id, trials, epochs, seconds (the last three summed up so far), score, best (missing before the
-    first completed trial).
-    """
-    table = view.proposed[["trial_id", "status", "score"]].reset_index(drop=True)
-    is_completed = table["status"] == str(Status.COMPLETED)
-    scores = table["score"].where(is_completed)
-    best = scores.cummax() if view.study.direction == "max" else scores.cummin()
-    return pd.DataFrame(
-        {
-            "trial_id": table["trial_id"],
-            "trials": np.arange(1, len(table) + 1),
-            "epochs": view.proposed["epochs"].fillna(0).astype("int64").cumsum().to_numpy(),
-            "seconds": view.proposed["seconds"].fillna(0.0).cumsum().to_numpy(),
-            "score": scores,
-            "best": best.ffill(),
-        }
-    )
+    """The best score so far, one row a trial's (or rung's) end; see `Study.best_so_far`."""
+    return view.study.best_so_far("trials")
 
 
 def _corners(table: pd.DataFrame, direction: str) -> pd.DataFrame:

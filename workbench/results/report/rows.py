@@ -14,6 +14,8 @@ COLUMNS = {
     "status": ("status", "text"),
     "score": ("score", "score"),
     "score_std": ("score std", "score"),
+    "confirmed_score": ("confirmed score", "score"),
+    "confirmed_seeds": ("new seeds", "count"),
     "best_epoch": ("best epoch", "count"),
     "epochs": ("epochs", "count"),
     "rung": ("rung", "count"),
@@ -41,7 +43,7 @@ def board_data(view: View, max_rows: int) -> dict[str, Any]:
     columns = [
         _column(name, label, kind, frame[name])
         for name, (label, kind) in COLUMNS.items()
-        if frame[name].notna().any() or name in ("rank", "trial_id", "score")
+        if name in ("rank", "trial_id", "score") or (name in frame and frame[name].notna().any())
     ]
     for item in view.hyperparameters:
         kind = "value" if item.is_number else "text"
