@@ -54,8 +54,12 @@ def build(data, tiny_registry, tiny_tables):
 
 
 @pytest.fixture
-def run(build, data, tmp_path):
-    """`run(task) -> events`: each call builds the network anew, as another process would."""
+def run(build, data, monkeypatch):
+    """`run(task) -> events`: each call builds the network anew, as another process would.
+
+    Checkpoints are written at the last epoch only, however slow the machine is.
+    """
+    monkeypatch.setattr("workbench.training.CHECKPOINT_SECONDS", math.inf)
 
     def execute(task=None, values=None, settings=SETTINGS, **changes):
         events = []
