@@ -10,12 +10,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from workbench.definition import Definition, definition_from_dict
 from workbench.directory import StudyDirectory
 from workbench.registry import Registry
 from workbench.study import Study, open_study
+
+# How fast examples are made and run depends on what else the machine does: no reason to fail.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 TINY_PLUGIN = Path(__file__).parent / "support" / "tiny_plugin.py"
 

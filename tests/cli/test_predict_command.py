@@ -91,7 +91,13 @@ def test_broken_images_are_named_and_the_others_predicted(run, folder, tmp_path)
 # The tests' own level lets TensorFlow tell of a missing graphics card.
 QUIET = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": QUIET}
-COMMAND = "from workbench.cli import main; import sys; main(sys.argv[1:])"
+# A shell's background job ignores SIGINT, and so do its children.
+COMMAND = """
+import signal, sys
+from workbench.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main(sys.argv[1:])
+"""
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(folder):
