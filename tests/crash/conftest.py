@@ -24,6 +24,14 @@ ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "TF_
 TIMINGS = ["seconds", "step_ms", "images_per_s", "started_at"]
 MARK = "CRASH_TEST"
 
+# A shell's background job ignores SIGINT, and so do its children.
+COMMAND = """
+import signal
+from workbench.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
+
 CHECKPOINT_EACH_EPOCH = """
 import sys
 
@@ -91,7 +99,7 @@ class CommandLine:
     def _start(self, *arguments: str) -> subprocess.Popen[str]:
         search = subprocess.Popen(
             [
-                *(sys.executable, "-c", "from workbench.cli import main; main()"),
+                *(sys.executable, "-c", COMMAND),
                 *(*arguments, "--directory", str(self.folder), "--device", "cpu", "--quiet", *self._options),
             ],
             stdout=subprocess.PIPE,
