@@ -360,6 +360,9 @@ def test_xception_with_stored_weights_in_every_format(data_folder, tmp_path, cap
     network = hypermodel.build(SearchSpace(overrides_of(definition), {}))
     weights = data_folder / "xception" / "xception_notop_block14_random.h5"
     network.component.initialize(network.model, {"weights": str(weights)})
+    # Block 14 is random in this file, so features, and with them probabilities, hardly differ: 3e-4 at most.
+    head = network.model.layers[-1]
+    head.kernel.assign(head.kernel * 1000)
     images = data.images[data.indices("validation")[:100]]
     facts = {**facts_of(network.model), "class_names": list(data.facts.class_names)}
     for format_name, file in NAMES.items():
