@@ -122,7 +122,9 @@ def check_tpu(
         started = time.monotonic()
         for number, subject in enumerate(subjects):
             left = (time.monotonic() - started) / number * (len(subjects) - number) if number else 0.0
-            estimate = f", about {left / 60:.0f} min left" if left else ""
+            estimate = (
+                f", about {left / 60:.0f} min left" if left > 90 else f", about {left:.0f} s left" if left else ""
+            )
             position = f"{number + 1} of {len(subjects)}{estimate}"
             check = _Check(subject, topology, options, registry, display, position)
             row = check.run(compiler, tier)

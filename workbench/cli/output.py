@@ -221,7 +221,7 @@ def cell(column: str, value: Any) -> str:
     if column in ("mxu_fill", "peak_gib", "tpu.mxu_fill", "tpu.peak_gib"):
         return f"{value:.3f}"
     if column in ("gflop", "gbytes", "intensity", "tpu.gflop"):
-        return f"{value:,.1f}"
+        return f"{value:,.4g}"
     if column in ("parameters", "flops"):
         return f"{value:,}"
     if isinstance(value, float):
