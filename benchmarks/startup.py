@@ -12,11 +12,8 @@ studies of that size. The last line of output is JSON.
 from __future__ import annotations
 
 import argparse
-import csv
-import importlib.metadata
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -25,6 +22,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+
+from common import announce, write_csv
 
 EPOCHS = 10
 WORKBENCH = [sys.executable, "-c", "from workbench.cli import main; main()"]
@@ -130,7 +129,7 @@ def write_peers(folder: Path, sizes: list[int]) -> None:
             begin = perf_counter()
             aside = path.with_suffix(".tmp")
             aside.unlink(missing_ok=True)
-            arguments = [f"sqlite:///{aside}", str(trials), str(EPOCHS)]
+            arguments = [str(aside), str(trials), str(EPOCHS)]
             subprocess.run([sys.executable, "-c", WRITE_OPTUNA, *arguments], check=True)
             aside.rename(path)
             print(f"wrote {path.name} in {perf_counter() - begin:.1f} s", flush=True)
@@ -158,25 +157,6 @@ def commands(folder: Path, sizes: list[int], optuna: str | None) -> list[Command
     return found
 
 
-def hardware() -> str:
-    """The processor, as the system names it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{os.cpu_count()} x {names[0] if names else platform.processor() or platform.machine()}"
-
-
-def versions() -> dict[str, str]:
-    """Of Python and of what the commands are made of."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
 def show(found: list[Command]) -> dict[str, float]:
     """Prints a row a command; the figures by name."""
     medians = {item.key: (statistics.median(item.seconds), statistics.median(item.cpu_seconds)) for item in found}
@@ -196,14 +176,20 @@ def show(found: list[Command]) -> dict[str, float]:
     return {name: round(value, 3) for name, value in figures.items()}
 
 
-def write_csv(found: list[Command], path: Path) -> None:
+def as_rows(found: list[Command]) -> list[dict[str, object]]:
     """One row a run."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["command", "trials", "repetition", "seconds", "cpu_seconds", "peak_mib"])
-        for item in found:
-            runs = zip(item.seconds, item.cpu_seconds, item.peak_mib, strict=True)
-            writer.writerows([item.name, item.trials, number, *run] for number, run in enumerate(runs, start=1))
+    return [
+        {
+            "command": item.name,
+            "trials": item.trials,
+            "repetition": number,
+            "seconds": run[0],
+            "cpu_seconds": run[1],
+            "peak_mib": run[2],
+        }
+        for item in found
+        for number, run in enumerate(zip(item.seconds, item.cpu_seconds, item.peak_mib, strict=True), start=1)
+    ]
 
 
 def main() -> None:
@@ -216,7 +202,7 @@ def main() -> None:
     sizes = [1_000] if arguments.quick else [1_000, 10_000, 100_000]
     beside = Path(sys.executable).with_name("optuna")
     optuna = str(beside) if beside.exists() else shutil.which("optuna")
-    print(f"{hardware()}; load {os.getloadavg()[0]:.1f}; {json.dumps(versions())}", flush=True)
+    announce(*PACKAGES)
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.studies or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
@@ -230,8 +216,7 @@ def main() -> None:
                     item.run()
             print(f"round {repetition + 1} done; load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
     figures = show(found)
-    if arguments.output:
-        write_csv(found, arguments.output)
+    write_csv(as_rows(found), arguments.output)
     print(json.dumps(figures))
 
 

@@ -28,11 +28,11 @@ def trial(*executions, metric="val_accuracy", seconds=2.0, target=10, trial_id="
 
 @pytest.fixture
 def rules(tiny_definition):
-    def make(metric="val_accuracy", direction="max", **training):
+    def make(metric="val_accuracy", direction="max", objective=None, **training):
         budget = training.pop("budget", {"max_trials": 2})
         definition = tiny_definition(
             training={"epochs": 10, **training},
-            objective={"metric": metric, "direction": direction},
+            objective={"metric": metric, "direction": direction, **(objective or {})},
             budget=budget,
         )
         return StoppingRules(definition, metric, direction)
@@ -42,6 +42,32 @@ def rules(tiny_definition):
 
 def test_no_rules_no_end(rules):
     assert rules().check(trial([0.1] * 9), 1, [trial([0.9] * 9, trial_id="0002")] * 9) is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction", "values", "ends"),
+    [
+        ("val_accuracy", "max", [0.5, 0.69], False),
+        ("val_accuracy", "max", [0.5, 0.7], True),
+        ("val_accuracy", "max", [0.8, 0.5], True),
+        ("val_loss", "min", [0.9, 0.71], False),
+        ("val_loss", "min", [0.9, 0.7], True),
+    ],
+)
+def test_the_epoch_that_reaches_the_target_is_the_last_one(rules, metric, direction, values, ends):
+    objective = {"target": 0.7, "stop_at_target": True}
+    stop = rules(metric, direction, objective).check(trial(values, metric=metric), 1, [])
+    assert (stop is not None) == ends
+    if stop is not None:
+        assert stop.kind is StopKind.CONVERGED
+        assert "stop_at_target" in stop.reason
+
+
+@pytest.mark.parametrize(
+    ("objective", "executions"), [({"target": 0.7}, 1), ({"target": 0.7, "stop_at_target": True}, 2)]
+)
+def test_a_target_alone_and_one_of_several_executions_end_nothing(rules, objective, executions):
+    assert rules(objective=objective, executions=executions).check(trial([0.9]), 1, []) is None
 
 
 @pytest.mark.parametrize(

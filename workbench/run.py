@@ -6,14 +6,14 @@ import contextlib
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.constraints import FIGURES
 from workbench.data.sources import DATA_VARIABLE
 from workbench.definition import Definition
-from workbench.devices import DeviceChoice, DeviceWish, Kind, choose_device
+from workbench.devices import DeviceChoice, DeviceWish, Kind, choose_device, share_processor
 from workbench.directory import StudyDirectory, now
 from workbench.display import Display, Outlook, SilentDisplay
 from workbench.engine import make_engine
@@ -93,6 +93,7 @@ def prepared_engines(
         )
     with contextlib.ExitStack() as stack:
         engines: list[Engine] = []
+        job = replace(job, device=share_processor(job.device, workers))
         for _ in range(workers):
             engines.append(make_engine(job, place.worker_log, inline=request.inline))
             stack.callback(engines[-1].close)

@@ -56,7 +56,12 @@ class StoppingRules:
         execution = trial.executions[number]
         if max(execution.epochs, default=0) >= trial.target_epochs:
             return None
-        return self.check_time(trial) or self._patience(execution) or self._median(trial, execution, others)
+        return (
+            self.check_time(trial)
+            or self._target(execution)
+            or self._patience(execution)
+            or self._median(trial, execution, others)
+        )
 
     def check_time(self, trial: Trial) -> Stop | None:
         """Whether a trial has used up `max_trial_seconds`, so that no further epoch or execution should begin."""
@@ -67,6 +72,18 @@ class StoppingRules:
         if spent < limit:
             return None
         return Stop(StopKind.CUT, f"max_trial_seconds: {spent:.1f} s of {limit:g} s are spent")
+
+    def _target(self, execution: Execution) -> Stop | None:
+        objective = self.definition.objective
+        # The score of several executions is their mean, which one of them does not decide.
+        if not objective.stop_at_target or objective.target is None or self.definition.training.executions > 1:
+            return None
+        for epoch, value in self._signed(execution):
+            if value >= self._sign * objective.target:
+                return Stop(
+                    StopKind.CONVERGED, f"stop_at_target: {self.metric} {self._sign * value:.4g} at epoch {epoch}"
+                )
+        return None
 
     def _patience(self, execution: Execution) -> Stop | None:
         table = self.definition.training.early_stopping

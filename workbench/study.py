@@ -81,7 +81,9 @@ class Study:
 
         return epochs_table(self.history)
 
-    def leaderboard(self, *, all_statuses: bool = False, at_epoch: int | None = None) -> pd.DataFrame:
+    def leaderboard(
+        self, *, all_statuses: bool = False, at_epoch: int | None = None, top: int | None = None
+    ) -> pd.DataFrame:
         """The completed trials, best first, with a column `rank`: higher rung first, then score.
 
         A study that was confirmed has two more columns at the end, `confirmed_score` and `confirmed_seeds`: the mean
@@ -90,18 +92,30 @@ class Study:
         Args:
             all_statuses: list trials that are not completed, too, after the others and without a rank.
             at_epoch: rank by what the trials had reached at this epoch (from 1); shorter ones are left out.
+            top: the first so many rows only, with the hyperparameters that are active in one of them: of ten thousand
+                trials, that takes half the time.
 
         Raises:
-            StudyError: `at_epoch` is smaller than 1.
+            StudyError: `at_epoch` or `top` is smaller than 1.
         """
-        from workbench.results.tables import mark_confirmed, rank, trials_table
+        from workbench.results.tables import leading_trials, mark_confirmed, rank, trials_table
 
-        if at_epoch is not None and at_epoch < 1:
-            raise StudyError(f"at_epoch must be 1 or greater; received {at_epoch}")
-        table = trials_table(self.history, until=at_epoch, tpu=self._tpu)
+        for name, value in (("at_epoch", at_epoch), ("top", top)):
+            if value is not None and value < 1:
+                raise StudyError(f"{name} must be 1 or greater; received {value}")
+        first = None
+        if top is not None and at_epoch is None:
+            first = leading_trials(self.history, top, all_statuses=all_statuses)
+        table = trials_table(self.history, until=at_epoch, trials=first, tpu=self._tpu)
         board = rank(table, direction=self.direction, all_statuses=all_statuses)
+        board = board if top is None else board.head(top)
         place = confirmation_directory(self.path)
         return mark_confirmed(board, confirmed_scores(place)) if place.journal.exists() else board
+
+    def count_ranked(self, *, all_statuses: bool = False) -> int:
+        """How many rows the leaderboard has."""
+        trials = self.history.trials.values()
+        return len(trials) if all_statuses else sum(trial.status is Status.COMPLETED for trial in trials)
 
     def plot(self, name: str) -> go.Figure:
         """A Plotly figure, the one that `workbench report` shows: a notebook draws it.

@@ -86,6 +86,7 @@ class Trial:
     Attributes:
         values: the active hyperparameters by full name.
         target_epochs: what the current proposal trains it to, in total.
+        journaled_score: of its last result, None before; `score` says the same of completed trials.
     """
 
     trial_id: str
@@ -103,6 +104,7 @@ class Trial:
     replicas: int | None = None
     error: str | None = None
     executions: dict[int, Execution] = field(default_factory=dict)
+    journaled_score: float | None = None
 
     @property
     def epochs(self) -> int:
@@ -220,9 +222,10 @@ class History:
 def fold(events: Iterable[Event]) -> History:
     """Derives the state of a study from its journal's events."""
     history = History()
-    handlers = _HANDLERS
     for event in events:
-        handle = handlers.get(event["event"])
+        name = event["event"]
+        # Most events are epochs, and to find their handler takes as long as it does.
+        handle = _on_epoch if name == "epoch" else _HANDLERS.get(name)
         if handle is not None:
             handle(history, event)
     return history
@@ -302,6 +305,7 @@ def _on_result(history: History, event: Event) -> None:
     trial = history.trials[event["trial_id"]]
     trial.status = Status(event["status"])
     trial.error = event.get("error")
+    trial.journaled_score = event.get("score")
     history.progress.append(event)
     position = history._open_records.pop(trial.trial_id)
     opened = history.records[position]

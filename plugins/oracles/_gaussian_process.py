@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 from scipy.optimize import minimize
 
@@ -47,8 +48,11 @@ class GaussianProcess:
         Args:
             points: float64 `(n, coordinates)`.
         """
-        cross = _kernel(self.points, points * np.sqrt(self.weights))
-        projected = self.unfactor @ cross
+        # Single precision tells candidates apart as well, in a fraction of the time.
+        exponents = _exponents(points * np.sqrt(self.weights), self.points)
+        cross = np.exp(exponents.astype(np.float32)).astype(np.float64)
+        # The factor's inverse is a triangle: half the work of a product of whole matrices.
+        projected = dtrmm(1.0, self.unfactor, cross.T, lower=1, overwrite_b=1)
         variance = self.variance * (1 - np.einsum("ij,ij->j", projected, projected))
         return self.mean + projected.T @ self.whitened, np.sqrt(np.maximum(variance, 1e-12))
 
@@ -64,7 +68,7 @@ def fit(points: np.ndarray, scores: np.ndarray, owners: np.ndarray, sample: np.n
     """
     weights, noise = _likeliest(points[sample], scores[sample] - scores[sample].mean(), owners)
     scaled = points * np.sqrt(weights[owners])
-    kernel = _kernel(scaled, scaled)
+    kernel = _kernel(scaled)
     kernel[np.diag_indices_from(kernel)] += noise
     factor, _ = dpotrf(kernel, lower=1, clean=1)
     unfactor, _ = dtrtri(factor, lower=1)
@@ -82,9 +86,16 @@ def fit(points: np.ndarray, scores: np.ndarray, owners: np.ndarray, sample: np.n
     )
 
 
-def _kernel(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    squares = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2 * left @ right.T
-    return np.exp(-np.maximum(squares, 0.0))
+def _kernel(points: np.ndarray) -> np.ndarray:
+    return np.exp(_exponents(points, points))
+
+
+def _exponents(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The logarithms of the kernel."""
+    exponents = left @ (2 * right.T)
+    exponents -= (left**2).sum(axis=1)[:, None]
+    exponents -= (right**2).sum(axis=1)
+    return np.minimum(exponents, 0.0, out=exponents)
 
 
 def _likeliest(points: np.ndarray, scores: np.ndarray, owners: np.ndarray) -> tuple[np.ndarray, float]:
@@ -102,21 +113,23 @@ def _likeliest(points: np.ndarray, scores: np.ndarray, owners: np.ndarray) -> tu
     )
     prior = np.append(np.full(count, np.log(min(1.0, 3.0 / count))), np.log(1e-2))
     precision = np.append(np.full(count, 1 / 1.5**2), 1 / 2.0**2)
+    flat = squares.reshape(count, -1)
     diagonal = np.diag_indices(len(scores))
 
     def negative_log_posterior(logs: np.ndarray) -> tuple[float, np.ndarray]:
         weights, noise = np.exp(logs[:-1]), np.exp(logs[-1])
-        kernel = np.exp(-np.tensordot(weights, squares, axes=1))
+        kernel = np.exp(-weights @ flat).reshape(squares.shape[1:])
         noisy = kernel.copy()
         noisy[diagonal] += noise
-        factor, _ = dpotrf(noisy, lower=1)  # the wrappers of these take longer than they do
+        factor, _ = dpotrf(noisy, lower=1, clean=1)  # the wrappers of these take longer than they do
         lower, _ = dpotri(factor, lower=1)
-        inverse = np.tril(lower) + np.tril(lower, -1).T
+        inverse = lower + lower.T  # dpotrf left the other triangle zero
+        inverse[diagonal] *= 0.5
         solved = inverse @ scores
         variance = max(float(scores @ solved), 1e-12) / len(scores)  # the likeliest, in closed form
         inner = inverse - np.outer(solved, solved) / variance
         gradient = np.empty_like(logs)
-        gradient[:-1] = -0.5 * weights * (squares.reshape(count, -1) @ (inner * kernel).ravel())
+        gradient[:-1] = -0.5 * weights * (flat @ (inner * kernel).ravel())
         gradient[-1] = 0.5 * noise * np.trace(inner)
         value = 0.5 * len(scores) * np.log(variance) + np.log(factor[diagonal]).sum()
         off = logs - prior

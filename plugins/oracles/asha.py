@@ -64,14 +64,14 @@ class AshaProposer:
         new_trials: bool = True,
     ) -> Proposal | Verdict:
         """See `workbench.oracles.protocol.MultiFidelityProposer`."""
-        from workbench.oracles.sampling import new_values, point_key
+        from workbench.oracles.sampling import new_values
 
         rungs = self._rungs_of(records, max_epochs, direction)
         promotion = self._promotion(rungs)
         if promotion is not None:
             return promotion
         if new_trials:
-            values = new_values(space, {point_key(record.values) for record in records}, rng)
+            values = new_values(space, {record.key for record in records}, rng)
             if values is not None:
                 return self.place(values, records, max_epochs=max_epochs)
         if any(record.outcome is Outcome.RUNNING for record in records):

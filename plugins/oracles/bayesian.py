@@ -77,9 +77,10 @@ class BayesianProposer:
     ) -> Proposal | Verdict:
         """See `workbench.oracles.protocol.Proposer`."""
         from workbench.oracles.encoding import Encoding
-        from workbench.oracles.sampling import new_values, point_key
+        from workbench.oracles.protocol import point_key
+        from workbench.oracles.sampling import new_values
 
-        tried = {point_key(record.values) for record in records}
+        tried = {record.key for record in records}
         first = new_values(space, tried, rng)
         if first is None:
             return Verdict.EXHAUSTED

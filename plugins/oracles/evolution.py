@@ -61,11 +61,11 @@ class EvolutionProposer:
         max_epochs: int,
     ) -> Proposal | Verdict:
         """See `workbench.oracles.protocol.Proposer`."""
-        from workbench.oracles.sampling import new_values, point_key
+        from workbench.oracles.sampling import new_values
 
         completed = [record for record in records if record.outcome is Outcome.COMPLETED]
         running = sum(record.outcome is Outcome.RUNNING for record in records)
-        tried = {point_key(record.values) for record in records}
+        tried = {record.key for record in records}
         if completed and len(completed) + running >= self.population:
             child = self._child(space, completed[-self.population :], tried, rng, direction)
             if child is not None:
@@ -85,7 +85,7 @@ class EvolutionProposer:
         import numpy as np
 
         from workbench.oracles.encoding import Encoding
-        from workbench.oracles.sampling import point_key
+        from workbench.oracles.protocol import point_key
 
         encoding = Encoding(space)
         scores = np.array([record.score for record in population], dtype=np.float64)

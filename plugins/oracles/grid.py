@@ -41,9 +41,10 @@ class GridProposer:
         max_epochs: int,
     ) -> Proposal | Verdict:
         """See `workbench.oracles.protocol.Proposer`; draws nothing from `rng`."""
-        from workbench.oracles.sampling import enumerate_points, point_key
+        from workbench.oracles.protocol import point_key
+        from workbench.oracles.sampling import enumerate_points
 
-        tried = {point_key(record.values) for record in records}
+        tried = {record.key for record in records}
         # Of any n + 1 points one is not among n tried ones, so this looks at no more than that.
         for values in enumerate_points(space, self.levels):
             if point_key(values) not in tried:

@@ -95,12 +95,12 @@ class HyperbandProposer:
         new_trials: bool = True,
     ) -> Proposal | Verdict:
         """See `workbench.oracles.protocol.MultiFidelityProposer`."""
-        from workbench.oracles.sampling import new_values, point_key
+        from workbench.oracles.sampling import new_values
 
         brackets = self._brackets(max_epochs, records)
         values: Mapping[str, Value] | None = None
         if new_trials and any(_room(b, i, records) for i, b in enumerate(brackets)):
-            values = new_values(space, {point_key(record.values) for record in records}, rng)
+            values = new_values(space, {record.key for record in records}, rng)
         for index, bracket in enumerate(brackets):
             can_grow = values is not None and _room(bracket, index, records)
             if values is not None and can_grow:

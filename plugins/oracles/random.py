@@ -30,9 +30,9 @@ class RandomProposer:
         max_epochs: int,
     ) -> Proposal | Verdict:
         """See `workbench.oracles.protocol.Proposer`."""
-        from workbench.oracles.sampling import new_values, point_key
+        from workbench.oracles.sampling import new_values
 
-        values = new_values(space, {point_key(record.values) for record in records}, rng)
+        values = new_values(space, {record.key for record in records}, rng)
         return Verdict.EXHAUSTED if values is None else Proposal(values=values)
 
 

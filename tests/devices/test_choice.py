@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from workbench.devices import DeviceWish, choose_device
+from workbench.devices import DeviceChoice, DeviceWish, choose_device, share_processor
 from workbench.errors import DeviceError
 
 
@@ -133,3 +135,25 @@ def test_wishes_that_contradict_the_machine(machine, install, wish, environ, pat
     machine([GPU])
     with pytest.raises(DeviceError, match=pattern):
         choose_device(DeviceWish(**wish), environ=environ)
+
+
+@pytest.mark.parametrize(("processors", "workers", "threads"), [(8, 2, "4"), (8, 3, "2"), (2, 2, "1"), (2, 5, "1")])
+def test_workers_share_the_processor_equally(monkeypatch, processors, workers, threads):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)), raising=False)
+    shared = share_processor(DeviceChoice(kind="cpu", environment={"TF_ENABLE_ONEDNN_OPTS": "1"}), workers, {})
+    assert shared.environment == {
+        "TF_ENABLE_ONEDNN_OPTS": "1",
+        "TF_NUM_INTRAOP_THREADS": threads,
+        "TF_NUM_INTEROP_THREADS": threads,
+        "OMP_NUM_THREADS": threads,
+    }
+
+
+def test_a_single_worker_has_the_whole_processor_and_gpus_are_not_shared_out():
+    for choice, workers in ((DeviceChoice(kind="cpu"), 1), (DeviceChoice(kind="gpu", replicas=None), 2)):
+        assert share_processor(choice, workers, {}) == choice
+
+
+def test_threads_that_the_user_set_stay():
+    shared = share_processor(DeviceChoice(kind="cpu"), 2, {"OMP_NUM_THREADS": "7"})
+    assert shared.environment["OMP_NUM_THREADS"] == "7"

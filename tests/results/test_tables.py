@@ -94,6 +94,23 @@ def test_all_statuses_come_after_and_have_no_rank(study):
     assert board["rank"].isna().to_list() == [False] * 3 + [True] * 3
 
 
+@pytest.mark.parametrize("all_statuses", [False, True])
+@pytest.mark.parametrize("top", range(1, 8))
+def test_the_top_is_the_head_of_the_whole_leaderboard(study, top, all_statuses):
+    whole = study.leaderboard(all_statuses=all_statuses)
+    board = study.leaderboard(all_statuses=all_statuses, top=top)
+    expected = whole.head(top)
+    names = [name for name in whole.columns if not name.startswith("hp.") or expected[name].notna().any()]
+    assert set(board.columns) == set(names)
+    pd.testing.assert_frame_equal(board[names], expected[names])
+    assert len(whole) == study.count_ranked(all_statuses=all_statuses)
+
+
+def test_a_top_of_none_is_an_error(study):
+    with pytest.raises(StudyError, match="top must be 1 or greater; received 0"):
+        study.leaderboard(top=0)
+
+
 def test_at_epoch_ranks_by_what_was_reached_then(study):
     board = study.leaderboard(at_epoch=1)
     assert board["trial_id"].to_list() == ["0002", "0005", "0001"]

@@ -56,13 +56,13 @@ def compare(
     """
     from workbench.cli.output import TABLE_ROWS, format_of, readable_columns, select, write_table
     from workbench.comparisons import compare, compare_curves, compare_trials, labelled
-    from workbench.journal import paused_collector
+    from workbench.journal import read_and_end
 
     _check_options(of_trials, against, target, anyway)
     check_plugin_options(plugin_files, plugins_dirs)
     chosen_format = format_of(format_name, output)
     is_table = chosen_format == "table"
-    with paused_collector():
+    with read_and_end():
         opened = labelled(find_study(study, directory) for study in studies)
         if of_trials:
             frame = compare_trials(opened.values(), anyway=anyway)

@@ -36,19 +36,23 @@ def leaderboard(
     formats have them all, and all rows.
     """
     from workbench.cli.output import TABLE_ROWS, format_of, readable_columns, select, write_table
-    from workbench.journal import paused_collector
+    from workbench.journal import read_and_end
     from workbench.study import open_study
 
     check_plugin_options(plugin_files, plugins_dirs)
-    with paused_collector():
-        frame = open_study(find_study(study, directory)).leaderboard(all_statuses=all_statuses, at_epoch=at_epoch)
     chosen_format = format_of(format_name, output)
     is_table = chosen_format == "table"
     if is_table and top is None:
         top = TABLE_ROWS
+    # What else is asked for may look at every trial.
+    is_plain = is_table and bool(top) and all(option is None for option in (columns, expression, sort, at_epoch))
+    with read_and_end():
+        found = open_study(find_study(study, directory))
+        frame = found.leaderboard(all_statuses=all_statuses, at_epoch=at_epoch, top=top if is_plain else None)
+    total = found.count_ranked(all_statuses=all_statuses) if is_plain else len(frame)
     chosen = select(frame, columns=columns, expression=expression, sort=sort, top=top)
     if is_table and columns is None:
         chosen = readable_columns(chosen)
     write_table(chosen, chosen_format, output)
-    if is_table and output is None and len(frame) > len(chosen):
-        click.echo(f"{len(chosen)} of {len(frame)} trials; --top N shows more")
+    if is_table and output is None and total > len(chosen):
+        click.echo(f"{len(chosen)} of {total} trials; --top N shows more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -34,11 +35,21 @@ def report(
     STUDY is a path, or a name in the folder of studies; several are compared. The page opens from disk and fetches
     nothing.
     """
-    from workbench.results.report import write_report
-    from workbench.study import open_study
-
     check_plugin_options(plugin_files, plugins_dirs)
     paths = list(dict.fromkeys(find_study(study, directory) for study in studies))
-    write_report([open_study(path) for path in paths], output)
+    _write(paths, output)
     told = "1 study" if len(paths) == 1 else f"{len(paths)} studies"
     click.echo(f"{output}: {told}, {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
+
+
+def _write(paths: Sequence[Path], output: Path) -> None:
+    from workbench.journal import read_and_end
+    from workbench.results.permutation import Solver
+    from workbench.study import open_study
+
+    with Solver() as solver, read_and_end():
+        studies = [open_study(path) for path in paths]
+        # Imports Plotly; the solver is on its way by then.
+        from workbench.results.report import write_report
+
+        write_report(studies, output, solver)

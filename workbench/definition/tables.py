@@ -238,7 +238,7 @@ class ObjectiveTable(Table):
         metric: a validation metric's name in Keras's logs.
         direction: "max" or "min"; inferred for accuracies and losses.
         target: the metric's value that the search is after.
-        stop_at_target: whether to end the search once the target is reached.
+        stop_at_target: whether to end the search once the target is reached, even within a trial.
     """
 
     metric: str = "val_accuracy"

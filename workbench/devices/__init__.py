@@ -4,7 +4,7 @@ Cheap signs come first (environment, device files, installed packages); where th
 with a time limit asks the runtime itself.
 """
 
-from workbench.devices.choice import Backend, DeviceChoice, DeviceWish, Kind, Route, choose_device
+from workbench.devices.choice import Backend, DeviceChoice, DeviceWish, Kind, Route, choose_device, share_processor
 from workbench.devices.probe import TpuAddress
 
-__all__ = ["Backend", "DeviceChoice", "DeviceWish", "Kind", "Route", "TpuAddress", "choose_device"]
+__all__ = ["Backend", "DeviceChoice", "DeviceWish", "Kind", "Route", "TpuAddress", "choose_device", "share_processor"]

@@ -70,6 +70,9 @@ class DeviceChoice:
         return "tpu_strategy" if self.kind == "tpu" else "mirrored"
 
 
+_THREAD_VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
+
+
 def choose_device(wanted: Kind | DeviceWish = "auto", environ: Mapping[str, str] = os.environ) -> DeviceChoice:
     """Decides what to train on. Starts a child process where something speaks of a TPU; imports nothing.
 
@@ -235,6 +238,24 @@ def _explained(choice: DeviceChoice, reasons: list[str]) -> DeviceChoice:
     logical = " (logical devices that share the processor)" if choice.kind == "cpu" and choice.replicas != 1 else ""
     route = f"route: Keras on {choice.backend}, {_ROUTES[choice.route]}, {count}{logical}"
     return replace(choice, reasons=(*reasons, route))
+
+
+def share_processor(choice: DeviceChoice, workers: int, environ: Mapping[str, str] = os.environ) -> DeviceChoice:
+    """The choice for each of several workers on the processor: an equal share of its threads.
+
+    Each worker with all threads would have them wait for one another: two workers of one thread train a third more
+    images than two of two threads on two cores. What the environment sets stays as it is.
+    """
+    if workers == 1 or choice.kind != "cpu":
+        return choice
+    threads = str(max(1, _processors() // workers))
+    shares = {name: environ.get(name, threads) for name in _THREAD_VARIABLES}
+    return replace(choice, environment={**choice.environment, **shares})
+
+
+def _processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _common(environ: Mapping[str, str]) -> dict[str, str]:

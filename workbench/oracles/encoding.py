@@ -47,6 +47,7 @@ class _Column:
         self.levels = levels
         self.is_ordered = isinstance(hp, kinds.Int | kinds.Float) or bool(getattr(hp, "ordered", False))
         self.units = np.empty(0)
+        self._known: dict[Value, float] = {}
         if levels is not None:
             self._index = {value: index for index, value in enumerate(levels)}
             is_logarithmic = isinstance(hp, kinds.Int) and hp.step is None
@@ -78,6 +79,12 @@ class _Column:
         if isinstance(value, int | float) and all(isinstance(level, int | float) for level in self.levels):
             return float(np.argmin([abs(float(level) - value) for level in self.levels]))
         return float(self._index.get(self.hp.default, 0))
+
+    def cells(self, values: Sequence[Value]) -> list[float]:
+        """The place of each value."""
+        for value in set(values).difference(self._known):
+            self._known[value] = self.cell(value)
+        return [self._known[value] for value in values]
 
     def value(self, cell: float) -> Value:
         """The value at a place."""
@@ -130,10 +137,11 @@ class Encoding:
 
     def encode(self, points: Iterable[Mapping[str, Value]]) -> np.ndarray:
         """Rows of points, float64 `(points, columns)`; a missing value is taken from the defaults."""
-        columns = [(column, column.hp.name, column.hp.default) for column in self._columns]
-        rows = np.array(
-            [[column.cell(point.get(name, default)) for column, name, default in columns] for point in points]
-        ).reshape(-1, len(columns))
+        listed = list(points)
+        rows = np.empty((len(listed), len(self._columns)))
+        for index, column in enumerate(self._columns):
+            name, default = column.hp.name, column.hp.default
+            rows[:, index] = column.cells([point.get(name, default) for point in listed])
         return self._settle(rows, None)
 
     def decode(self, row: np.ndarray) -> dict[str, Value]:

@@ -19,8 +19,9 @@ from workbench.oracles.protocol import (
     Record,
     Value,
     Verdict,
+    point_key,
 )
-from workbench.oracles.sampling import active_values, point_key
+from workbench.oracles.sampling import active_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -177,7 +178,7 @@ class HistoryOracle(keras_tuner.Oracle):  # type: ignore[misc]  # Keras Tuner ha
         records = tuple(self._records)
         proposer = self._proposer
         if new_trials:
-            tried = {point_key(record.values) for record in records}
+            tried = {record.key for record in records}
             for values in self._enqueued:
                 if point_key(values) not in tried:
                     if isinstance(proposer, MultiFidelityProposer):

@@ -7,7 +7,8 @@ records give the same proposal.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -20,6 +21,11 @@ Value = bool | int | float | str
 
 Direction = Literal["max", "min"]
 """Whether the objective is to be maximised or minimised."""
+
+
+def point_key(values: Mapping[str, Value]) -> Hashable:
+    """A hashable key that is equal for equal points, whatever the order of their names."""
+    return frozenset(values.items())
 
 
 class Outcome(enum.StrEnum):
@@ -57,6 +63,11 @@ class Record:
     score: float | None = None
     bracket: int | None = None
     rung: int | None = None
+
+    @functools.cached_property
+    def key(self) -> Hashable:
+        """Equal for records of equal points; kept, as every proposal compares with every record."""
+        return point_key(self.values)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from keras_tuner.engine import hyperparameters as kinds
 
+from workbench.oracles.protocol import point_key
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Mapping
 
@@ -99,11 +101,6 @@ def neighbour(
         return active_values(space, values)
     hp = searched[int(rng.integers(len(searched)))]
     return active_values(space, {**values, hp.name: hp.random_sample(_seed(rng))})
-
-
-def point_key(values: Mapping[str, Value]) -> Hashable:
-    """A hashable key that is equal for equal points, whatever the order of their names."""
-    return tuple(sorted(values.items()))
 
 
 def levels_of(hp: Any, levels: int | None = None) -> list[Value] | None:

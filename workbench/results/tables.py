@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 EPOCH_COLUMNS = ("trial_id", "execution", "epoch", "learning_rate", "seconds", "step_ms", "images_per_s")
 
 _TYPES = {
+    "trial_id": "str",
+    "status": "str",
+    "device": "str",
+    "error": "str",
     "score": "float64",
     "score_std": "float64",
     "last_score": "float64",
@@ -112,6 +116,28 @@ def rank(trials: pd.DataFrame, *, direction: str, all_statuses: bool = False) ->
     ordered.insert(0, "rank", pd.Series(range(1, len(ordered) + 1), dtype="Int64"))
     ordered.loc[ordered["status"] != str(Status.COMPLETED), "rank"] = pd.NA
     return ordered
+
+
+def leading_trials(history: History, top: int, *, all_statuses: bool = False) -> list[Trial]:
+    """The first trials of the leaderboard, without making a table of the others."""
+    trials = list(history.trials.values())
+    keys = pd.DataFrame(
+        {
+            "trial_id": [trial.trial_id for trial in trials],
+            "status": [str(trial.status) for trial in trials],
+            "rung": pd.Series([trial.rung for trial in trials], dtype="Int64"),
+            "score": pd.Series([_known_score(trial, history) for trial in trials], dtype="float64"),
+        }
+    )
+    board = rank(keys, direction=history.direction, all_statuses=all_statuses)
+    return [history.trials[trial_id] for trial_id in board["trial_id"].head(top)]
+
+
+def _known_score(trial: Trial, history: History) -> float | None:
+    if trial.status is Status.COMPLETED:
+        # From the journal: to look through all epochs of all trials takes longer than everything else.
+        return trial.journaled_score
+    return None if trial.status is Status.FAILED else trial.score(history.metric, history.direction)
 
 
 def mark_confirmed(board: pd.DataFrame, scores: Mapping[str, Sequence[float]]) -> pd.DataFrame:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from workbench.study import Study
 
-__all__ = ["PLOTS", "Plot", "View", "compare_best_so_far", "plot_study"]
+__all__ = ["NEED_IMPORTANCES", "PLOTS", "Plot", "View", "compare_best_so_far", "plot_study"]
 
 PLOTS: dict[str, Callable[[View], Plot]] = {
     "best_so_far": best_so_far,
@@ -30,6 +30,9 @@ PLOTS: dict[str, Callable[[View], Plot]] = {
     "failures": failures,
 }
 """Every figure by name, in the order of the report."""
+
+NEED_IMPORTANCES = ("parallel_coordinates", "importance", "hyperparameters")
+"""The figures that `View.importances` decides on."""
 
 
 def plot_study(study: Study, name: str) -> go.Figure:

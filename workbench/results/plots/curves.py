@@ -28,7 +28,7 @@ def best_so_far(view: View) -> Plot:
 def compare_best_so_far(views: Sequence[View]) -> Plot:
     """The best score so far of one or several studies, with their targets."""
     title = "Best score so far"
-    tables = [progress(view) for view in views]
+    tables = [view.progress for view in views]
     if all(table["best"].isna().all() for table in tables):
         return empty("best_so_far", title, "No trial has completed yet.")
     metrics = dict.fromkeys(view.study.metric for view in views)
@@ -77,11 +77,6 @@ def compare_best_so_far(views: Sequence[View]) -> Plot:
     )
 
 
-def progress(view: View) -> pd.DataFrame:
-    """The best score so far, one row a trial's (or rung's) end; see `Study.best_so_far`."""
-    return view.study.best_so_far("trials")
-
-
 def _corners(table: pd.DataFrame, direction: str) -> pd.DataFrame:
     """The rows in which the best score rises, and the last one."""
     known = table[table["best"].notna()]
@@ -119,7 +114,7 @@ def target_sentence(view: View, table: pd.DataFrame) -> str:
 
 
 def cost(row: pd.Series) -> str:
-    """What was spent up to a row of `progress`."""
+    """What was spent up to a row of `View.progress`."""
     return f"{count(int(row['trials']), 'trial')}, {row['epochs']:,} epochs and {duration(row['seconds'])}"
 
 

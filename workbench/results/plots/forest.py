@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from workbench.results.permutation import Problem, Solver
 from workbench.results.plots.view import Hyperparameter, View
 
 MIN_TRIALS = 20
@@ -19,9 +20,7 @@ MAX_TRIALS = 1000
 WEAK_R2 = 0.3
 """Below this share of explained variance a warning stands by the importances."""
 
-FOLDS = 5
 TREES = 50
-PERMUTATIONS = 3
 FEW_TRIALS = 300
 """Up to so many trials the folds are drawn twice."""
 
@@ -51,8 +50,8 @@ class Importances:
     repeats: int
 
 
-def importances(view: View, seed: int = 0) -> Importances | None:
-    """How much worse a random forest predicts the score when one hyperparameter is shuffled.
+def begin_importances(view: View, solver: Solver | None = None, seed: int = 0) -> Callable[[], Importances | None]:
+    """Begins to find out how much worse a random forest predicts the score when one hyperparameter is shuffled.
 
     The forest (scikit-learn) is fitted on four fifths of the completed trials, R^2 is measured on the last fifth, then
     again with the values of one hyperparameter shuffled among the trials in which it is active (Breiman, Random
@@ -61,13 +60,19 @@ def importances(view: View, seed: int = 0) -> Importances | None:
     Logarithmic hyperparameters enter as logarithms, categories one-hot. Where a hyperparameter is not active it enters
     as its usual value, so that what depends on being active at all counts for the one that it is conditional on.
 
+    Args:
+        view: the study.
+        solver: another process that does the work; None for this one, when the answer is asked for.
+        seed: of everything random.
+
     Returns:
-        None if fewer than `MIN_TRIALS` trials have completed, or all with one score, or nothing differs between them.
+        A function that waits for the importances. They are None if fewer than `MIN_TRIALS` trials have completed, or
+        all with one score, or nothing differs between them.
     """
     ranked = view.ranked
     varied = [item for item in view.hyperparameters if ranked[item.column].nunique() > 1]
     if len(ranked) < MIN_TRIALS or ranked["score"].nunique() < 2 or not varied:
-        return None
+        return lambda: None
     used = ranked.sample(MAX_TRIALS, random_state=seed) if len(ranked) > MAX_TRIALS else ranked
     groups = [_encode(used[item.column], item) for item in varied]
     names = [(item.name, item.label) for item in varied]
@@ -75,17 +80,23 @@ def importances(view: View, seed: int = 0) -> Importances | None:
         groups.append((used[["epochs"]].to_numpy(dtype=float), np.ones(len(used), dtype=bool)))
         names.append((EPOCHS, "epochs trained"))
     repeats = 2 if len(used) <= FEW_TRIALS else 1
-    scores, falls = _cross_validate(groups, used["score"].to_numpy(dtype=float), repeats, seed)
-    table = pd.DataFrame(names, columns=["name", "label"])
-    table["importance"], table["importance_std"] = falls.mean(axis=0), falls.std(axis=0, ddof=1)
-    return Importances(
-        table=table.sort_values("importance", ascending=False, kind="stable", ignore_index=True),
-        r2=float(scores.mean()),
-        r2_std=float(scores.std(ddof=1)),
-        trials=len(used),
-        of_trials=len(ranked),
-        repeats=repeats,
-    )
+    problem = Problem(groups, used["score"].to_numpy(dtype=float), repeats, TREES, seed)
+    solve = solver.submit(problem).result if solver is not None else problem.solve
+
+    def finish() -> Importances:
+        scores, falls = solve()
+        table = pd.DataFrame(names, columns=["name", "label"])
+        table["importance"], table["importance_std"] = falls.mean(axis=0), falls.std(axis=0, ddof=1)
+        return Importances(
+            table=table.sort_values("importance", ascending=False, kind="stable", ignore_index=True),
+            r2=float(scores.mean()),
+            r2_std=float(scores.std(ddof=1)),
+            trials=len(used),
+            of_trials=len(ranked),
+            repeats=repeats,
+        )
+
+    return finish
 
 
 def _encode(column: pd.Series, item: Hyperparameter) -> tuple[np.ndarray, np.ndarray]:
@@ -97,33 +108,3 @@ def _encode(column: pd.Series, item: Hyperparameter) -> tuple[np.ndarray, np.nda
         return np.where(is_active, values, np.nanmedian(values))[:, None], is_active
     filled = column.fillna(column.mode(dropna=True).iloc[0])
     return np.stack([(filled == value).to_numpy(dtype=float) for value in item.values], axis=1), is_active
-
-
-def _cross_validate(groups: list[Any], scores: np.ndarray, repeats: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(R^2 `(folds,)`, falls of R^2 `(folds, groups)`), measured on held-out trials."""
-    from sklearn.ensemble import RandomForestRegressor
-    from sklearn.model_selection import RepeatedKFold
-
-    inputs = np.concatenate([columns for columns, _ in groups], axis=1).astype(np.float32)
-    ends = np.cumsum([columns.shape[1] for columns, _ in groups])
-    places = [slice(end - columns.shape[1], end) for end, (columns, _) in zip(ends, groups, strict=True)]
-    rng = np.random.default_rng(seed)
-    splits = RepeatedKFold(n_splits=FOLDS, n_repeats=repeats, random_state=seed)
-    all_scores, all_falls = [], []
-    for train, test in splits.split(inputs):
-        forest = RandomForestRegressor(n_estimators=TREES, min_samples_leaf=2, max_features=0.5, random_state=seed)
-        forest.fit(inputs[train], scores[train])
-        variants = [inputs[test]]
-        for place, (_, is_active) in zip(places, groups, strict=True):
-            rows = np.flatnonzero(is_active[test])
-            for _ in range(PERMUTATIONS):
-                shuffled = inputs[test].copy()
-                shuffled[rows, place] = shuffled[rng.permutation(rows), place]
-                variants.append(shuffled)
-        # One call for all of them: a forest's prediction costs mostly per call.
-        predicted = forest.predict(np.concatenate(variants)).reshape(len(variants), len(test))
-        # Against the variance of all scores: that of a small fold may be next to nothing.
-        r2 = 1 - ((predicted - scores[test]) ** 2).mean(axis=1) / scores.var()
-        all_scores.append(r2[0])
-        all_falls.append(r2[0] - r2[1:].reshape(len(groups), PERMUTATIONS).mean(axis=1))
-    return np.array(all_scores), np.array(all_falls)

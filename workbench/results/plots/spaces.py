@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from workbench.results.permutation import FOLDS, PERMUTATIONS
 from workbench.results.plots.forest import (
-    FOLDS,
     MIN_TRIALS,
-    PERMUTATIONS,
     TREES,
     WEAK_R2,
     Importances,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from workbench.results.plots.look import line_style, number
 from workbench.trials import Status
 
 if TYPE_CHECKING:
+    from workbench.results.permutation import Solver
     from workbench.results.plots.forest import Importances
     from workbench.study import Study
 
@@ -65,6 +66,7 @@ class View:
     def __init__(self, study: Study, position: int = 0):
         self.study = study
         self.position = position
+        self._finish_importances: Callable[[], Importances | None] | None = None
 
     @functools.cached_property
     def board(self) -> pd.DataFrame:
@@ -120,9 +122,20 @@ class View:
     @functools.cached_property
     def importances(self) -> Importances | None:
         """What the score depends on; None if that cannot be told."""
-        from workbench.results.plots.forest import importances
+        if self._finish_importances is None:
+            self.begin_importances()
+        return self._finish_importances() if self._finish_importances is not None else None
 
-        return importances(self)
+    def begin_importances(self, solver: Solver | None = None) -> None:
+        """Has another process compute `importances`, so that they are there when they are asked for."""
+        from workbench.results.plots.forest import begin_importances
+
+        self._finish_importances = begin_importances(self, solver)
+
+    @functools.cached_property
+    def progress(self) -> pd.DataFrame:
+        """The best score so far, one row a trial's (or rung's) end; see `Study.best_so_far`."""
+        return self.study.best_so_far("trials")
 
     @functools.cached_property
     def styles(self) -> dict[str, dict[str, str]]:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import StorageError, UsageError
 from workbench.journal import write_atomically
-from workbench.results.plots import PLOTS, Plot, View, compare_best_so_far
+from workbench.results.plots import NEED_IMPORTANCES, PLOTS, Plot, View, compare_best_so_far
 from workbench.results.plots.look import FONT, THEMES, line_style, template
 from workbench.results.report.facts import differences, study_facts
 from workbench.results.report.rows import board_data
 
 if TYPE_CHECKING:
+    from workbench.results.permutation import Solver
     from workbench.study import Study
 
 MAX_ROWS = 20_000
@@ -27,8 +28,13 @@ CONTENT_POLICY = (
 )
 
 
-def write_report(studies: Sequence[Study], path: Path) -> None:
+def write_report(studies: Sequence[Study], path: Path, solver: Solver | None = None) -> None:
     """Writes the report of one study or several, aside and renamed; the same studies give the same bytes.
+
+    Args:
+        studies: one or more.
+        path: the file; its folders are made.
+        solver: another process for the importances of hyperparameters.
 
     Raises:
         UsageError: no study; the file cannot be written there.
@@ -38,7 +44,7 @@ def write_report(studies: Sequence[Study], path: Path) -> None:
         raise UsageError(f"--output must be a file; received {path}, a folder. Name one in it: {path / 'report.html'}")
     if path.exists() and (path.parent / "journal.jsonl").exists():
         raise UsageError(f"--output must not be a file of a study; received {path}. Name a file outside of the study")
-    text = render_report(studies)
+    text = render_report(studies, solver)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode())
@@ -48,8 +54,8 @@ def write_report(studies: Sequence[Study], path: Path) -> None:
         raise UsageError(f"--output {path}: cannot be written ({error.strerror})") from error
 
 
-def render_report(studies: Sequence[Study]) -> str:
-    """The report's HTML.
+def render_report(studies: Sequence[Study], solver: Solver | None = None) -> str:
+    """The report's HTML; see `write_report`.
 
     Raises:
         UsageError: no study.
@@ -61,8 +67,11 @@ def render_report(studies: Sequence[Study]) -> str:
     if not studies:
         raise UsageError("a report needs a study; received none")
     views = [View(study, position) for position, study in enumerate(studies)]
+    if solver is not None:
+        for view in views:
+            view.begin_importances(solver)
     compared = compare_best_so_far(views) if len(views) > 1 else None
-    plots = [{name: make(view) for name, make in PLOTS.items()} for view in views]
+    plots = [_plots(view) for view in views]
     boards = [board_data(view, MAX_ROWS // len(views)) for view in views]
     here = Path(__file__).parent
     environment = jinja2.Environment(
@@ -93,6 +102,12 @@ def render_report(studies: Sequence[Study]) -> str:
         plotly_js=Markup(get_plotlyjs()),
         data=Markup(_embedded(data)),
     )
+
+
+def _plots(view: View) -> dict[str, Plot]:
+    """Every figure by name; those that wait for importances are made last."""
+    made = {name: PLOTS[name](view) for name in sorted(PLOTS, key=lambda name: name in NEED_IMPORTANCES)}
+    return {name: made[name] for name in PLOTS}
 
 
 def _figures(plots: Sequence[dict[str, Plot]], compared: Plot | None) -> dict[str, Any]:

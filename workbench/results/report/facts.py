@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.results.plots.curves import cost, progress
+from workbench.results.plots.curves import cost
 from workbench.results.plots.look import count, duration, number, score
 from workbench.results.plots.view import View
 
@@ -64,7 +64,7 @@ def _tiles(view: View) -> list[tuple[str, str, str]]:
     study = view.study
     statuses = Counter(view.board["status"])
     told = ", ".join(f"{amount:,} {status}" for status, amount in statuses.most_common())
-    table = progress(view)
+    table = view.progress
     goal = "higher" if study.direction == "max" else "lower"
     best = ("none yet", "no trial has completed")
     if len(view.ranked):
