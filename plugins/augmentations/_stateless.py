@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
+from workbench_plugins.augmentations._pixels import mirror
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,14 +50,14 @@ def flip_of(hp: keras_tuner.HyperParameters) -> Callable[[tf.Tensor, SeedStream]
 
     The result mirrors each image left to right with probability 0.5, or changes nothing if `flip` is false.
     """
-    if not hp.Boolean("flip", default=True):
-        return lambda images, seeds: images
-    layer = image_layer(keras.layers.RandomFlip, mode="horizontal")
+    draw = draw_flips_of(hp)
+    return lambda images, seeds: mirror(images, draw(images, seeds))
 
-    def flip(images: tf.Tensor, seeds: SeedStream) -> tf.Tensor:
-        return layer.transform_images(images, layer.get_random_transformation(images, seed=seeds))
 
-    return flip
+def draw_flips_of(hp: keras_tuner.HyperParameters) -> Callable[[tf.Tensor, SeedStream], tf.Tensor]:
+    """Declares the hyperparameter `flip` and returns `(images, seeds) -> is_mirrored`, bool `(batch,)`."""
+    probability = 0.5 if hp.Boolean("flip", default=True) else 0.0
+    return lambda images, seeds: tf.random.stateless_uniform(tf.shape(images)[:1], seeds.next()) < probability
 
 
 def finish(images: tf.Tensor, original: tf.Tensor) -> tf.Tensor:

@@ -34,15 +34,15 @@ def build(
 def _random_crop(images: tf.Tensor, fraction: float, mode: str, seeds: SeedStream) -> tf.Tensor:
     """Pads each side and cuts the original size out of it, at a place of its own for every image."""
     import tensorflow as tf
+    from workbench_plugins.augmentations._pixels import crop
 
-    batch = tf.shape(images)[0]
+    batch = tf.shape(images)[:1]
     height, width = images.shape[1], images.shape[2]
     top, left = round(fraction * height), round(fraction * width)
     padded = tf.pad(images, [[0, 0], [top, top], [left, left], [0, 0]], mode=mode)
-    first_rows = tf.random.stateless_uniform([batch, 1], seeds.next(), 0, 2 * top + 1, dtype=tf.int32)
-    first_columns = tf.random.stateless_uniform([batch, 1], seeds.next(), 0, 2 * left + 1, dtype=tf.int32)
-    rows = tf.gather(padded, first_rows + tf.range(height), axis=1, batch_dims=1)
-    return tf.gather(rows, first_columns + tf.range(width), axis=2, batch_dims=1)
+    first_rows = tf.random.stateless_uniform(batch, seeds.next(), 0, 2 * top + 1, dtype=tf.int32)
+    first_columns = tf.random.stateless_uniform(batch, seeds.next(), 0, 2 * left + 1, dtype=tf.int32)
+    return crop(padded, first_rows, first_columns, (height, width))
 
 
 @workbench.hookimpl

@@ -161,7 +161,9 @@ def ranked_together(studies: Mapping[str, Study], *, anyway: bool = False) -> pd
     # Columns that are empty in one study must not decide the type of the others'.
     whole = pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
     types = {name: dtype for frame in frames for name, dtype in frame.dtypes.items() if not str(name).startswith("hp.")}
-    whole = whole.astype({name: dtype for name, dtype in types.items() if dtype != object}).infer_objects()
+    whole = whole.astype(
+        {name: dtype for name, dtype in types.items() if not pd.api.types.is_object_dtype(dtype)}
+    ).infer_objects()
     levels = {
         json.dumps([study.definition["tuner"], study.definition["training"]["epochs"]]) for study in studies.values()
     }
