@@ -1,15 +1,20 @@
-"""Images a second of the input pipeline, against the published one of the codelab.
+"""Images a second of the input pipeline, against the published one and Keras's reader of image folders.
 
-Both give batches of float32 images in [0, 1] and one-hot labels, plain and with flip and saturation. The
-published pipeline keeps decoded floats in `cache()`, then repeats, augments each image with stateful
-operations, shuffles, batches and prefetches. Ours reads the memory-mapped bytes (a quarter of the memory,
-shared between processes) and augments each batch with stateless operations, so that it can resume exactly.
-Runs alternate, so that load from elsewhere hits both.
+    python benchmarks/pipeline.py --data-dir DATA [--output pipeline.csv]    # about 15 minutes
+    python benchmarks/pipeline.py --quick                                     # synthetic images, about 4 minutes
 
-    python benchmarks/pipeline.py --data-dir DATA
-    python benchmarks/pipeline.py --quick          # synthetic images, seconds
+All give batches of float32 images and one-hot labels, at 32, 96 and 192 pixels:
 
-The last line is JSON; `images_per_s_vs_published` has a ratio for each case.
+- `workbench`: reads the memory-mapped bytes of its cache, one a channel, and augments each batch with stateless,
+  compiled operations, so that it resumes exactly.
+- `published` is the codelab's: it keeps decoded floats in `cache()`, then repeats, augments each image by a map with
+  stateful operations of `tf.image` (for `rand_augment`, which it does not have, Keras's layer of that name, image by
+  image), shuffles, batches and prefetches.
+- `image_folder`: `keras.utils.image_dataset_from_directory` on the same images as JPEG files, without augmentation; it
+  decodes them in every epoch.
+
+Runs alternate, so that load from elsewhere hits all. Memory is that of one image in the cache. The last line is
+JSON; `images_per_s_vs_published` has a ratio for each case.
 """
 
 from __future__ import annotations
@@ -17,14 +22,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from common import FLAGS, announce, write_csv
 
 import workbench
 from workbench.data import PreparedData, prepare, training_dataset
@@ -34,7 +39,10 @@ if TYPE_CHECKING:
 
     import tensorflow as tf
 
+PACKAGES = ("tensorflow", "keras", "numpy")
+AUGMENTATIONS = ("none", "flip_saturation", "crop_flip", "rand_augment")
 MAX_SATURATION = 2.0
+PADDING_FRACTION = 0.125
 SHUFFLE_BUFFER = 2048
 
 
@@ -65,8 +73,8 @@ def synthetic(examples: int, size: int) -> workbench.Dataset:
 
 def cases(data_dir: Path | None, quick: bool) -> dict[str, PreparedData]:
     """What is measured, by name."""
-    if data_dir is None:
-        sizes = {32: 2_000, 96: 500} if quick else {32: 50_000, 96: 3_000, 192: 3_000}
+    if data_dir is None or quick:
+        sizes = {32: 2_000, 96: 500, 192: 300} if quick else {32: 50_000, 96: 3_000, 192: 3_000}
         return {
             f"synthetic_{size}px": prepare(synthetic(examples, size), data_dir=None, image_size=size, options={})
             for size, examples in sizes.items()
@@ -75,15 +83,13 @@ def cases(data_dir: Path | None, quick: bool) -> dict[str, PreparedData]:
 
     wanted = [(cifar10, 32), (flowers, 96), (flowers, 192)]
     return {
-        f"{component.name}_{size}px": prepare(
-            component, data_dir=data_dir, image_size=size, options={}, limit=500 if quick else None
-        )
+        f"{component.name}_{size}px": prepare(component, data_dir=data_dir, image_size=size, options={})
         for plugin, size in wanted
         for component in plugin.workbench_datasets()
     }
 
 
-def published(data: PreparedData, batch_size: int, augment: bool) -> tf.data.Dataset:
+def published(data: PreparedData, batch_size: int, augmentation: str) -> tf.data.Dataset:
     """The codelab's pipeline from its cache on: decoded float images, cached in memory."""
     import tensorflow as tf
 
@@ -97,26 +103,66 @@ def published(data: PreparedData, batch_size: int, augment: bool) -> tf.data.Dat
         )
         return tf.ensure_shape(image, data.facts.image_shape), tf.one_hot(tf.ensure_shape(label, ()), classes)
 
-    def change(image: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return tf.image.random_saturation(tf.image.random_flip_left_right(image), 0, MAX_SATURATION), label
-
     images = tf.data.Dataset.from_tensor_slices(indices).map(decoded).cache().repeat()
-    if augment:
-        images = images.map(change, num_parallel_calls=tf.data.AUTOTUNE)
-    images = images.shuffle(SHUFFLE_BUFFER).batch(batch_size, drop_remainder=True)
+    if augmentation != "none":
+        change = per_image(augmentation, data.facts.image_shape)
+        images = images.map(lambda image, label: (change(image), label), num_parallel_calls=tf.data.AUTOTUNE)
+    images = images.shuffle(shuffle_buffer(augmentation)).batch(batch_size, drop_remainder=True)
     return images.prefetch(tf.data.AUTOTUNE)
 
 
-def ours(data: PreparedData, batch_size: int, augment: bool) -> tf.data.Dataset:
-    """The workbench's pipeline with the same augmentation."""
-    function = None
-    if augment:
-        import keras_tuner
-        from workbench_plugins.augmentations.flip_saturation import workbench_augmentations
+def shuffle_buffer(augmentation: str) -> int:
+    """The codelab's; less where Keras's layer would take minutes to fill it: no matter for the rate after that."""
+    return 128 if augmentation == "rand_augment" else SHUFFLE_BUFFER
 
-        (component,) = workbench_augmentations()
-        function = component.build(keras_tuner.HyperParameters())
-    return training_dataset(data, batch_size=batch_size, augment=function, seed=0, first_epoch=1, last_epoch=1_000_000)
+
+def per_image(augmentation: str, shape: tuple[int, int, int]) -> Callable[[tf.Tensor], tf.Tensor]:
+    """An augmentation of one image, as people write it."""
+    import keras
+    import tensorflow as tf
+
+    if augmentation == "flip_saturation":
+        return lambda image: tf.image.random_saturation(tf.image.random_flip_left_right(image), 0, MAX_SATURATION)
+    if augmentation == "crop_flip":
+        side = round(PADDING_FRACTION * shape[0])
+        padding = [[side, side], [side, side], [0, 0]]
+        return lambda image: tf.image.random_crop(tf.pad(tf.image.random_flip_left_right(image), padding), shape)
+    layer = keras.layers.RandAugment(value_range=(0, 1), num_ops=2, factor=0.3)
+    return lambda image: layer(tf.image.random_flip_left_right(image), training=True)
+
+
+def ours(data: PreparedData, batch_size: int, augmentation: str) -> tf.data.Dataset:
+    """The workbench's pipeline."""
+    import keras_tuner
+
+    from workbench.registry import Registry
+
+    component = Registry.load((), ()).find("augmentation", augmentation)
+    return training_dataset(
+        data,
+        batch_size=batch_size,
+        augment=component.build(keras_tuner.HyperParameters()),
+        seed=0,
+        first_epoch=1,
+        last_epoch=1_000_000,
+    )
+
+
+def image_folder(data: PreparedData, batch_size: int, folder: Path) -> tf.data.Dataset:
+    """Keras's reader on the same images as files, of which there are as many as the first so many."""
+    import keras
+    from PIL import Image
+
+    chosen = data.indices("train")[:2000]
+    for number, index in enumerate(chosen):
+        place = folder / f"{data.labels[index]:03d}"
+        place.mkdir(exist_ok=True)
+        pixels = data.images[index]
+        Image.fromarray(pixels if pixels.shape[-1] == 3 else pixels[..., 0]).save(place / f"{number}.jpg", quality=95)
+    height, width, _ = data.facts.image_shape
+    return keras.utils.image_dataset_from_directory(
+        folder, label_mode="categorical", batch_size=batch_size, image_size=(height, width), verbose=False
+    ).repeat()
 
 
 def measure(make: Callable[[], tf.data.Dataset], warm: int, steps: int, batch_size: int) -> Callable[[], float]:
@@ -126,8 +172,8 @@ def measure(make: Callable[[], tf.data.Dataset], warm: int, steps: int, batch_si
         next(batches)
 
     def run() -> float:
-        # What was prefetched while the other pipeline ran is no work of this run.
-        for _ in range(8):
+        # What was prefetched while another pipeline ran is no work of this run.
+        for _ in range(min(8, steps + 1)):
             next(batches)
         start = time.perf_counter()
         for _ in range(steps):
@@ -137,68 +183,78 @@ def measure(make: Callable[[], tf.data.Dataset], warm: int, steps: int, batch_si
     return run
 
 
-def compare(data: PreparedData, batch_size: int, augment: bool, runs: int, seconds: float) -> dict[str, float]:
-    """Medians over alternating runs of about `seconds` each."""
+def compare(
+    data: PreparedData, batch_size: int, augmentation: str, runs: int, seconds: float
+) -> dict[str, list[float]]:
+    """Images a second over alternating runs of about `seconds` each."""
     epoch = data.facts.counts["train"] // batch_size + 1
-    shuffled = SHUFFLE_BUFFER // batch_size
-    pair = {
-        # The published one is measured once its cache and its shuffle buffer are full.
-        "published": lambda steps: measure(
-            lambda: published(data, batch_size, augment), epoch + shuffled, steps, batch_size
-        ),
-        "workbench": lambda steps: measure(lambda: ours(data, batch_size, augment), epoch, steps, batch_size),
-    }
-    rates = {name: start(5)() for name, start in pair.items()}
-    ready = {name: start(max(3, int(seconds * rates[name] / batch_size))) for name, start in pair.items()}
-    found: dict[str, list[float]] = {name: [] for name in pair}
-    for _ in range(runs):
-        for name, run in ready.items():
-            found[name].append(run())
-    return {name: statistics.median(values) for name, values in found.items()}
+    # The published one is measured once its cache and its shuffle buffer are full.
+    filled = shuffle_buffer(augmentation) // batch_size
+    # Keras's layer is slow enough for the first epoch, of decoding, not to matter.
+    warm = {"workbench": 8, "published": filled + (0 if augmentation == "rand_augment" else epoch), "image_folder": 8}
+    with tempfile.TemporaryDirectory() as folder:
+        makers: dict[str, Callable[[], tf.data.Dataset]] = {
+            "published": lambda: published(data, batch_size, augmentation),
+            "workbench": lambda: ours(data, batch_size, augmentation),
+        }
+        if augmentation == "none":
+            makers["image_folder"] = lambda: image_folder(data, batch_size, Path(folder))
+        ready = {}
+        for name, make in makers.items():
+            rate = measure(make, warm[name], 2, batch_size)()
+            ready[name] = measure(make, warm[name], max(1, int(seconds * rate / batch_size)), batch_size)
+        found: dict[str, list[float]] = {name: [] for name in makers}
+        for _ in range(runs):
+            for name, run in ready.items():
+                found[name].append(run())
+    return found
 
 
 def main() -> None:
+    """Measures every case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, help="folder with cifar10/ and flowers/; synthetic images otherwise")
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--runs", type=int, default=5, help="of each pipeline in each case")
-    parser.add_argument("--quick", action="store_true", help="small data, short runs: shows that it works")
+    parser.add_argument("--quick", action="store_true", help="few synthetic images, 5 short runs")
+    parser.add_argument("--output", type=Path, help="CSV with one row a run")
     arguments = parser.parse_args()
-    runs, seconds = (3, 0.2) if arguments.quick else (arguments.runs, 2.0)
-    ratios, rates = {}, {}
+    runs, seconds = (5, 0.3) if arguments.quick else (arguments.runs, 2.0)
+    os.environ.update({name: os.environ.get(name, value) for name, value in FLAGS.items()})
+    announce(*PACKAGES)
+    rows: list[dict[str, Any]] = []
+    ratios: dict[str, float] = {}
+    memory: dict[str, dict[str, int]] = {}
+    print(f"{'case':<34}{'workbench':>14}{'published':>14}{'ratio':>8}{'image folder':>14}{'n':>4}")
     with tempfile.TemporaryDirectory() as cache:
         os.environ.setdefault("WORKBENCH_CACHE", cache)
         for name, data in cases(arguments.data_dir, arguments.quick).items():
-            for augment in (False, True):
-                key = f"{name}{'_flip_saturation' if augment else ''}"
-                rates[key] = compare(data, arguments.batch_size, augment, runs, seconds)
-                ratios[key] = round(rates[key]["workbench"] / rates[key]["published"], 3)
+            pixels = int(np.prod(data.facts.image_shape))
+            memory[name] = {"workbench": pixels * data.images.dtype.itemsize, "published": 4 * pixels}
+            for augmentation in AUGMENTATIONS:
+                key = f"{name}_{augmentation}"
+                found = compare(data, arguments.batch_size, augmentation, runs, seconds)
+                rate = {peer: statistics.median(values) for peer, values in found.items()}
+                ratios[key] = round(rate["workbench"] / rate["published"], 3)
+                folder = f"{rate['image_folder']:>14,.0f}" if "image_folder" in rate else " " * 14
                 print(
-                    f"{key:32} workbench {rates[key]['workbench']:>10,.0f} images/s   "
-                    f"published {rates[key]['published']:>10,.0f}   ratio {ratios[key]}   n={runs}",
+                    f"{key:<34}{rate['workbench']:>14,.0f}{rate['published']:>14,.0f}{ratios[key]:>8.2f}{folder}{runs:>4}",
                     flush=True,
                 )
-    print(json.dumps(summary(ratios, rates, runs, arguments.batch_size)))
-
-
-def summary(
-    ratios: dict[str, float], rates: dict[str, dict[str, float]], runs: int, batch_size: int
-) -> dict[str, object]:
-    import tensorflow as tf
-
-    return {
+                rows += [
+                    {"case": key, "pipeline": peer, "run": number, "images_per_s": round(value, 1)}
+                    for peer, values in found.items()
+                    for number, value in enumerate(values, start=1)
+                ]
+    write_csv(rows, arguments.output)
+    result = {
         "benchmark": "pipeline",
         "images_per_s_vs_published": ratios,
-        "images_per_s": {key: {name: round(rate) for name, rate in pair.items()} for key, pair in rates.items()},
+        "bytes_per_cached_image": memory,
         "n": runs,
-        "batch_size": batch_size,
-        "processors": os.cpu_count(),
-        "versions": {
-            "python": platform.python_version(),
-            "tensorflow": tf.__version__,
-            "numpy": np.__version__,
-        },
+        "batch_size": arguments.batch_size,
     }
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

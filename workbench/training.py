@@ -113,7 +113,16 @@ def compile_network(network: Network, steps: int, settings: Settings | None = No
         **{metrics: ["accuracy"]},
     )
     network.optimizer.build(network.model.trainable_variables)
+    if keras.backend.backend() == "tensorflow" and replicas == 1 and metrics == "metrics":
+        _build_metrics(network.model)
     return network.model
+
+
+def _build_metrics(model: keras.Model) -> None:
+    """Makes the metrics' variables now: made in the first training step, they would have TensorFlow trace it twice."""
+    outputs = np.zeros((1, model.output_shape[-1]), np.float32)
+    model.compute_metrics(None, outputs, outputs)
+    model.reset_metrics()
 
 
 def train(network: Network, data: PreparedData, task: Task, settings: Settings, emit: Emit) -> keras.Model:
