@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 
 import keras
@@ -83,6 +84,24 @@ def test_a_damaged_model(path, tmp_path):
         read_facts(facts)
     hollow = tmp_path / "hollow.keras"
     with zipfile.ZipFile(hollow, "w") as archive:
-        archive.writestr(MEMBER, "{}")
+        archive.writestr(MEMBER, json.dumps({"class_names": ["a"], "image_shape": [8, 8, 1], "output": "logits"}))
     with pytest.raises(DataError, match=r"hollow\.keras: Keras cannot load this model"):
         load_model(hollow)
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ([], "must have class_names, a list of str; received None"),
+        ({"class_names": 1}, "must have class_names, a list of str; received 1"),
+        ({"class_names": ["a"], "image_shape": "x"}, "must have image_shape, a list of int; received 'x'"),
+        ({"class_names": ["a"], "image_shape": [8, 8], "output": "logits"}, r"three numbers .* received \[8, 8\]"),
+        ({"class_names": ["a"], "image_shape": [8, 8, 1], "output": "x"}, "received .* and 'x'"),
+    ],
+)
+def test_facts_that_are_not_those_of_a_model(tmp_path, facts, message):
+    path = tmp_path / "model.keras"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(MEMBER, json.dumps(facts))
+    with pytest.raises(DataError, match=rf"model\.keras: its workbench\.json {message}|{message}"):
+        read_facts(path)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
+from workbench.errors import StudyError
 from workbench.oracles.protocol import Outcome
+from workbench.study import open_study
 from workbench.trials import TRIAL_COLUMNS, Status, fold
 
 
@@ -203,3 +208,44 @@ def test_objective_and_checkpoint():
     history = fold([{"event": "space", "metric": "val_loss", "direction": "min"}, proposal(), attempt(), checkpoint])
     assert (history.metric, history.direction) == ("val_loss", "min")
     assert history.trials["0001"].executions[1].checkpoint["file"] == "a.npz"
+
+
+WRONG = [None, [], {}, -1, "x", 1e308, True]
+
+
+@pytest.fixture(scope="module")
+def journal_lines(write_study, tmp_path_factory):
+    trials = [{"values": {"a": n}, "scores": [[0.5, 0.6]]} for n in range(2)]
+    study = write_study(tmp_path_factory.mktemp("studies") / "study", trials)
+    return (study.path / "journal.jsonl").read_text().splitlines()
+
+
+@hypothesis.given(data=st.data())
+def test_a_changed_key_is_read_or_named(journal_lines, tmp_path_factory, data):
+    """Whatever one key of one event becomes: tables are made, or one error says which line is wrong."""
+    number = data.draw(st.integers(0, len(journal_lines) - 1))
+    event = json.loads(journal_lines[number])
+    key = data.draw(st.sampled_from(sorted(event)))
+    value = data.draw(st.sampled_from([*WRONG, ...]))
+    changed = {name: found for name, found in event.items() if name != key or value is not ...}
+    if value is not ...:
+        changed[key] = value
+    folder = tmp_path_factory.mktemp("changed")
+    lines = [*journal_lines[:number], json.dumps(changed), *journal_lines[number + 1 :]]
+    (folder / "journal.jsonl").write_text("\n".join(lines) + "\n")
+    error = _read(folder)
+    if error is not None:
+        assert str(folder / "journal.jsonl") in error
+        assert "received" in error
+
+
+def _read(folder):
+    """Makes every table; the error's text if there was one."""
+    try:
+        study = open_study(folder)
+        study.leaderboard(all_statuses=True)
+        study.epochs()
+        study.best_so_far()
+    except StudyError as error:
+        return str(error)
+    return None

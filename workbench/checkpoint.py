@@ -84,4 +84,7 @@ def load_arrays(path: Path) -> list[np.ndarray]:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return [file[f"arr_{number}"] for number in range(len(file.files))]
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise StudyError(f"{path}: the checkpoint cannot be read ({error})") from error
+        raise StudyError(
+            f"{path}: the checkpoint cannot be read ({error}); restore it from a copy, or train the point again: "
+            "`workbench train ... --point STUDY:TRIAL`"
+        ) from error

@@ -223,7 +223,7 @@ def _project(study: Study, place: StudyDirectory, *, top: int, seeds: int, epoch
     if top > len(distinct):
         raise UsageError(
             f"--top must be at most the number of completed trials (distinct points) of {study.path}, "
-            f"{len(distinct)}; received {top}"
+            f"{len(distinct)}; received {top}. Add --top {len(distinct)}"
         )
     events = list(place.events()) if place.journal.exists() else []
     candidates = asked_candidates(events)

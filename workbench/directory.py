@@ -82,7 +82,7 @@ class StudyDirectory:
         except filelock.Timeout:
             raise StudyLockedError(
                 f"{self.path}: one process runs a study; {self._holder()} runs this one. Wait for it, stop it, or "
-                "start another study with --study NAME"
+                "start another one"
             ) from None
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
@@ -161,7 +161,7 @@ class StudyDirectory:
         Raises:
             StudyError: no such study, with the near ones; later, that a line of its journal cannot be read.
         """
-        if not self.journal.is_file():
+        if not _is_file(self.journal):
             raise StudyError(_no_study(self.path))
         events = iterate_journal(self.journal)
         first = list(itertools.islice(events, 1))
@@ -175,8 +175,12 @@ class StudyDirectory:
         Raises:
             StudyError: no such study, with the near ones, or its journal cannot be read.
         """
-        with paused_collector():
-            history = fold(self.events())
+        try:
+            with paused_collector():
+                history = fold(self.events())
+        except JournalError as error:
+            text = str(error)
+            raise JournalError(text if str(self.journal) in text else f"{self.journal}, {text}") from error
         if not history.header:
             _check_first({}, self.journal)
         return history
@@ -222,7 +226,11 @@ def stored_definition(events: list[Event], path: Path) -> dict[str, Any]:
 def _check_first(first: Event, path: Path) -> None:
     """Raises JournalError unless a journal's first event is of a study, and of this format."""
     if first.get("event") != "study" or "definition" not in first:
-        raise JournalError(f"{path}, line 1: must be a study event with a definition; the journal is damaged")
+        found = json.dumps(first)[:80] if first else "an empty file"
+        raise JournalError(
+            f"{path}, line 1: a journal must begin with a study event that has a definition; received {found}. It is "
+            "another program's file or damaged: restore it from a copy, or move the folder away"
+        )
     if first.get("format") != FORMAT:
         raise JournalError(
             f"{path}: this version reads journals of format {FORMAT}; received {first.get('format')!r}. "
@@ -245,8 +253,16 @@ def _changed(path: Path, changes: list[str]) -> str:
     )
 
 
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; a name too long for one is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def _no_study(path: Path) -> str:
-    others = [study.path.name for study in list_studies(path.parent)]
+    others = [study.path.name for study in list_studies(path.parent) if study.path.name != path.name]
     hint = near_names(path.name, others)
     if not hint and others:
         hint = f" There are: {', '.join(others)}."

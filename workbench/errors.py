@@ -157,6 +157,20 @@ class StorageError(WorkError):
         return type(self), (self.path, self.reason)
 
 
+class OutputError(StorageError):
+    """A file that was asked for could not be written; an old one is as it was.
+
+    Args:
+        path: what was to be written.
+        error: what the operating system said.
+    """
+
+    def __init__(self, path: object, error: OSError | str):
+        super().__init__(path, error)
+        text = f"{self.path}: cannot be written ({self.reason}). Make room or name another place, then run it again"
+        self.args = (text,)
+
+
 def near_names(name: str, known: Iterable[str], *, lead: str = " Did you mean ") -> str:
     """A sentence part that offers the known names near `name`, or an empty string.
 

@@ -98,16 +98,6 @@ def paused_collector() -> Iterator[None]:
             gc.enable()
 
 
-@contextlib.contextmanager
-def read_and_end() -> Iterator[None]:
-    """As `paused_collector`, for a process that ends soon after: nor is what is there walked over at its end."""
-    with paused_collector():
-        try:
-            yield
-        finally:
-            gc.freeze()
-
-
 def _unreadable(path: Path, number: int, line: bytes, reason: str) -> str:
     shown = line[:60].decode(errors="replace")
     return (

@@ -66,7 +66,24 @@ def read_facts(path: Path) -> dict[str, Any]:
         ) from None
     except ValueError as error:
         raise DataError(f"{path}: its {MEMBER} cannot be read ({error}); write the model again") from error
+    _check_facts(facts, path)
     return dict(facts)
+
+
+def _check_facts(facts: Any, path: Path) -> None:
+    wanted = {"class_names": str, "image_shape": int}
+    for name, kind in wanted.items():
+        found = facts.get(name) if isinstance(facts, dict) else None
+        if not isinstance(found, list) or not found or not all(isinstance(item, kind) for item in found):
+            raise DataError(
+                f"{path}: its {MEMBER} must have {name}, a list of {kind.__name__}; received {found!r}. Write the "
+                "model again"
+            )
+    if len(facts["image_shape"]) != 3 or facts.get("output") not in ("probabilities", "logits"):
+        raise DataError(
+            f"{path}: its {MEMBER} must have an image_shape of three numbers and an output of probabilities or logits; "
+            f"received {facts['image_shape']!r} and {facts.get('output')!r}. Write the model again"
+        )
 
 
 def load_model(path: Path) -> tuple[keras.Model, dict[str, Any]]:

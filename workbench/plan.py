@@ -146,10 +146,23 @@ def _check_unchanged(place: StudyDirectory, old: Mapping[str, Any], new: Mapping
         )
     for key in ("split", "enqueued", "warm_start"):
         if old[key] != new[key]:
+            changed = f"{_brief(old[key])} and is now asked for {_brief(new[key])}"
+            if key == "enqueued" and len(old[key]) == len(new[key]):
+                changed = "; ".join(
+                    line for was, wanted in zip(old[key], new[key], strict=True) for line in _value_changes(was, wanted)
+                )
             raise StudyChangedError(
-                f"{place.path}: a study keeps what it trains; it was begun with {key} {_brief(old[key])} and is now "
-                f"asked for {_brief(new[key])}. {advice}"
+                f"{place.path}: a study keeps what it trains; it was begun with {key} points that differ: {changed}. "
+                f"{advice}"
+                if key == "enqueued"
+                else f"{place.path}: a study keeps what it trains; it was begun with {key} {changed}. {advice}"
             )
+
+
+def _value_changes(was: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    names = [name for name in {**was, **wanted} if was.get(name) != wanted.get(name)]
+    told = [f"{name} {was.get(name, 'absent')} -> {wanted.get(name, 'absent')}" for name in names[:3]]
+    return [*told, f"and {len(names) - 3} more"] if len(names) > 3 else told
 
 
 def check_data_and_space(place: StudyDirectory, old: Mapping[str, Any], new: Mapping[str, Any], advice: str) -> None:

@@ -124,7 +124,7 @@ def find_images(names: Iterable[Path]) -> list[Path]:
 
 
 def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".") and path.is_file()
+    return path.suffix.lower() in IMAGE_SUFFIXES and not path.name.startswith(".") and not path.is_dir()
 
 
 def _batches(images: Iterable[Path]) -> Iterator[list[Path]]:

@@ -42,6 +42,12 @@ class Study:
                 if trial.status is Status.RUNNING:
                     trial.status = Status.INTERRUPTED
 
+    def __repr__(self) -> str:
+        scores = [trial.journaled_score for trial in self.history.trials.values() if trial.status is Status.COMPLETED]
+        known = [score for score in scores if score is not None]
+        best = (max if self.direction == "max" else min)(known, default=None)
+        return f"<Study {self.name}: {len(self.history.trials)} trials, best {self.metric} {best}>"
+
     @property
     def name(self) -> str:
         """The directory's name."""
@@ -116,6 +122,16 @@ class Study:
         """How many rows the leaderboard has."""
         trials = self.history.trials.values()
         return len(trials) if all_statuses else sum(trial.status is Status.COMPLETED for trial in trials)
+
+    def searched(self) -> set[str]:
+        """The hyperparameters that the search space has more than one value for, by full name."""
+        declared = (self.history.space.get("space") or {}).get("space", ())
+        configs = [item["config"] for item in declared if item["class_name"] != "Fixed"]
+        return {
+            str(config["name"])
+            for config in configs
+            if len(config.get("values") or (0, 0)) > 1 and config.get("min_value", 0) != config.get("max_value", 1)
+        }
 
     def plot(self, name: str) -> go.Figure:
         """A Plotly figure, the one that `workbench report` shows: a notebook draws it.

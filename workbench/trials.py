@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.errors import JournalError
 from workbench.journal import Event
 from workbench.oracles.protocol import Direction, Outcome, Record, Value
 from workbench.summaries import plain, summarise
@@ -220,24 +221,41 @@ class History:
 
 
 def fold(events: Iterable[Event]) -> History:
-    """Derives the state of a study from its journal's events."""
+    """Derives the state of a study from its journal's events, one a line.
+
+    Raises:
+        JournalError: an event lacks a key or has a value of the wrong type; names the line, but not the file.
+    """
     history = History()
-    for event in events:
-        name = event["event"]
-        # Most events are epochs, and to find their handler takes as long as it does.
-        handle = _on_epoch if name == "epoch" else _HANDLERS.get(name)
-        if handle is not None:
-            handle(history, event)
+    number = 0
+    event: Event = {}
+    try:
+        for event in events:
+            number += 1
+            name = event["event"]
+            # Most events are epochs, and to find their handler takes as long as it does.
+            handle = _on_epoch if name == "epoch" else _HANDLERS.get(name)
+            if handle is not None:
+                handle(history, event)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"no such key or trial: {error}" if isinstance(error, KeyError) else str(error)
+        raise JournalError(
+            f"line {number}: the event {str(event.get('event'))!r} must have the keys and types of this version's "
+            f"journals ({reason}); received {str(event)[:200]}. Nothing was changed: restore the file from a copy, or "
+            "remove that line if you know what it was"
+        ) from error
     return history
 
 
 def _on_study(history: History, event: Event) -> None:
+    if history.header:
+        raise ValueError("a journal has one study event, its first")
     history.header = event
-    history.definition = event.get("definition", {})
+    history.definition = _mapping(event.get("definition", {}), "definition")
 
 
 def _on_definition(history: History, event: Event) -> None:
-    history.definition = event["definition"]
+    history.definition = _mapping(event["definition"], "definition")
 
 
 def _on_session(history: History, event: Event) -> None:
@@ -251,6 +269,8 @@ def _on_space(history: History, event: Event) -> None:
 
 def _on_proposal(history: History, event: Event) -> None:
     trial_id = event["trial_id"]
+    if not isinstance(trial_id, str):
+        raise TypeError(f"trial_id must be a text; received {trial_id!r}")
     trial = history.trials.get(trial_id)
     if trial is None:
         trial = Trial(trial_id, dict(event["values"]), int(event["epochs"]), str(event["at"]))
@@ -258,7 +278,7 @@ def _on_proposal(history: History, event: Event) -> None:
         history.trials[trial_id] = trial
     trial.status = Status.RUNNING
     trial.target_epochs = int(event["epochs"])
-    trial.bracket, trial.rung = event.get("bracket"), event.get("rung")
+    trial.bracket, trial.rung = _count(event, "bracket"), _count(event, "rung")
     history._open_records[trial_id] = len(history.records)
     history.records.append(
         Record(
@@ -278,23 +298,42 @@ def _on_rejected(history: History, event: Event) -> None:
 
 
 def _on_attempt(history: History, event: Event) -> None:
-    trial = history.trials[event["trial_id"]]
-    execution = trial.executions.setdefault(int(event["execution"]), Execution(int(event["seed"])))
+    trial, seed = history.trials[event["trial_id"]], _count(event, "seed")
+    if seed is None:
+        raise TypeError("seed must be a whole number; received None")
+    execution = trial.executions.setdefault(int(event["execution"]), Execution(seed))
     execution.epochs = {epoch: kept for epoch, kept in execution.epochs.items() if epoch <= int(event["from_epoch"])}
-    trial.device, trial.replicas = event.get("device"), event.get("replicas")
+    trial.device, trial.replicas = event.get("device"), _count(event, "replicas")
 
 
 def _on_model(history: History, event: Event) -> None:
     trial = history.trials[event["trial_id"]]
-    trial.parameters, trial.flops = event.get("parameters"), event.get("flops")
+    trial.parameters, trial.flops = _count(event, "parameters"), _count(event, "flops")
     trial.mxu_fill = event.get("mxu_fill")
 
 
 def _on_epoch(history: History, event: Event) -> None:
     history.trials[event["trial_id"]].executions[event["execution"]].epochs[event["epoch"]] = event
+    if type(event["metrics"]) is not dict:
+        raise TypeError(f"metrics must be an object; received {event['metrics']!r}")
+    # What tables need: a sum of numbers is the quickest way to see that they are.
+    event["step_ms"] + event["images_per_s"] + event["learning_rate"] + event["epoch"]
     history._seconds += event["seconds"]
     history._epochs += 1
     history.progress.append(event)
+
+
+def _mapping(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} must be an object; received {value!r}")
+    return value
+
+
+def _count(event: Event, name: str) -> int | None:
+    value = event.get(name)
+    if value is not None and (type(value) is not int or not 0 <= value < 2**63):
+        raise TypeError(f"{name} must be a whole number or null; received {value!r}")
+    return value
 
 
 def _on_checkpoint(history: History, event: Event) -> None:
@@ -305,7 +344,8 @@ def _on_result(history: History, event: Event) -> None:
     trial = history.trials[event["trial_id"]]
     trial.status = Status(event["status"])
     trial.error = event.get("error")
-    trial.journaled_score = event.get("score")
+    score = event.get("score")
+    trial.journaled_score = None if score is None else float(score)
     history.progress.append(event)
     position = history._open_records.pop(trial.trial_id)
     opened = history.records[position]

@@ -269,7 +269,11 @@ def test_rows_and_columns_are_chosen(rows):
         (("--sort", "scores"), "--sort must name columns; received 'scores'.*Did you mean 'score'"),
         (("--columns", "hp.net/unit"), "--columns must name columns; .*Did you mean 'hp.net/units'"),
         (("--format", "parquet"), "--format parquet needs a file"),
-        (("--output", "no/folder/out.csv"), "--output no/folder/out.csv: cannot be written"),
+        (("--columns", ","), "--columns must name a column or more; received ','"),
+        (
+            ("--output", "studies/study/journal.jsonl/out.csv"),
+            "--output must be in a folder that is there or can be made",
+        ),
     ],
 )
 def test_options_that_do_not_fit(run, study, options, message):
@@ -339,3 +343,65 @@ def test_studies_are_listed(run, study):
     code, out, err = run("studies")
     assert code == 0
     assert err.startswith("warning: studies/study/journal.jsonl, line 1: every line must be one JSON object")
+
+
+def test_a_study_in_which_nothing_completed_has_no_leaderboard_yet(run, write_study, tmp_path):
+    write_study(tmp_path / "studies" / "study", [{"values": {"a": 1}, "scores": [[0.5]], "status": "failed"}])
+    code, out, err = run("leaderboard", "study")
+    assert (code, err) == (0, "")
+    assert out == "studies/study: no trial to rank (1 failed); --all lists them all\n"
+    assert run("leaderboard", "study", "--format", "csv")[1].startswith("rank,trial_id,status")
+    assert "1 failed" not in run("leaderboard", "study", "--all")[1]
+    assert run("leaderboard", "study", "--at-epoch", "9")[1].startswith(
+        "studies/study: no completed trial with 9 epochs"
+    )
+
+
+@pytest.mark.parametrize("command", ["leaderboard", "compare"])
+def test_a_table_without_rows_or_columns_is_no_fault(run, study, command):
+    code, out, err = run(command, "study", "--where", "score > 5" if command == "leaderboard" else "best > 5")
+    assert (code, err) == (0, "")
+    assert "nothing to show" in out
+
+
+@pytest.mark.parametrize("text", ["0", "index[0]", "score"])
+def test_a_condition_must_give_rows(run, study, text):
+    code, _, err = run("leaderboard", "study", "--where", text)
+    assert code == 2
+    assert err.startswith("error: --where must be a pandas expression over the columns")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_study_is_not_written_over(run, study, tmp_path):
+    journal = tmp_path / "studies" / "study" / "journal.jsonl"
+    before = journal.read_bytes()
+    code, _, err = run("leaderboard", "study", "--format", "csv", "-o", journal)
+    assert code == 2
+    assert "--output must not be a file of a study" in err
+    assert journal.read_bytes() == before
+
+
+def test_one_damaged_study_hides_no_other(run, study, tmp_path):
+    broken = tmp_path / "studies" / "broken"
+    broken.mkdir()
+    (broken / "journal.jsonl").write_text('{"event":"study","format":1,"definition":[]}\n')
+    code, out, err = run("studies")
+    assert code == 0
+    assert "study" in out
+    assert re.search(r"^warning: .*broken/journal\.jsonl, line 1: .*definition must be an object; received \[\]", err)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("options", [[], ["--format", "csv"]])
+def test_a_full_standard_output_is_one_message(study, options):
+    command = [sys.executable, "-c", "from workbench.cli import main; main()", "leaderboard", "study", *options]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "error: standard output cannot be read or written (No space left on device)\n"
+
+
+def test_a_name_too_long_for_a_file_is_no_study(run):
+    code, _, err = run("leaderboard", "a" * 5000)
+    assert code == 2
+    assert "no such study" in err

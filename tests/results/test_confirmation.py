@@ -61,8 +61,8 @@ def test_a_winner_that_beats_the_runner_up(found):
     assert comparisons["is_better"].to_list() == [False, True]
     assert not confirmation.beats_runner_up
     assert confirmation.sentences()[:2] == [
-        "No winner at this n: trial 0003 has the best mean validation (0.9500, n = 4); on test accuracy it is "
-        "better than the runner-up 0001 by 0.00 points (95 % interval -1.93 to 1.93, Welch's t, p = 1.000, p = 1.000 "
+        "No winner at this n: trial 0003 has the best mean validation (0.9500, n = 4); its mean test accuracy "
+        "is better than that of the runner-up 0001 by 0.00 points (95 % interval -1.93 to 1.93, Welch's t, p = 1.000, p = 1.000 "
         "by Holm over 2 comparisons; n = 4 and 4 seeds).",
         "Of the others, by the same test and correction: it beats 0002 (p < 0.001).",
     ]
@@ -75,7 +75,7 @@ def test_of_two_the_sentence_says_who_by_how_much_and_how_sure(found):
         "Trial 0003 beats the runner-up 0002 on test accuracy by 9.50 points (95 % interval 8.24 to 10.76, Welch's t, "
         "p < 0.001; n = 4 and 4 seeds).",
         "The search scored 0002, its number 1, 0.9700; over 4 new seeds its mean is 0.9075: the search was optimistic "
-        "by 6.25 points (3.12 points on average over 2 candidates).",
+        "by 6.25 points (optimistic by 3.12 points on average over 2 candidates).",
     ]
 
 

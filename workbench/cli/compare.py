@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,13 +57,13 @@ def compare(
     """
     from workbench.cli.output import TABLE_ROWS, format_of, readable_columns, select, write_table
     from workbench.comparisons import compare, compare_curves, compare_trials, labelled
-    from workbench.journal import read_and_end
+    from workbench.journal import paused_collector
 
     _check_options(of_trials, against, target, anyway)
     check_plugin_options(plugin_files, plugins_dirs)
     chosen_format = format_of(format_name, output)
     is_table = chosen_format == "table"
-    with read_and_end():
+    with paused_collector():
         opened = labelled(find_study(study, directory) for study in studies)
         if of_trials:
             frame = compare_trials(opened.values(), anyway=anyway)
@@ -74,9 +75,10 @@ def compare(
             frame = compare(opened.values(), target=target)
             if is_table and output is None and columns is None:
                 _print_same(frame)
+        searched = {name for study in opened.values() for name in study.searched()}
         chosen = select(frame, columns=columns, expression=expression, sort=sort, top=top)
         if is_table and columns is None:
-            chosen = readable_columns(chosen) if of_trials else _shown(chosen)
+            chosen = readable_columns(chosen, searched) if of_trials else _shown(chosen)
         write_table(chosen, chosen_format, output)
     if is_table and output is None:
         if of_trials and len(frame) > len(chosen):
@@ -90,6 +92,8 @@ def _check_options(of_trials: bool, against: str | None, target: float | None, a
         raise UsageError("--trials and --curves are two tables; give one of them")
     if anyway and not of_trials:
         raise UsageError("--anyway goes with --trials; studies are compared side by side whatever they differ in")
+    if target is not None and not math.isfinite(target):
+        raise UsageError(f"--target must be a finite score; received {target}")
     if target is not None and (of_trials or against is not None):
         raise UsageError("--target goes with the table of studies; received --trials or --curves, too")
 

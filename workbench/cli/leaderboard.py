@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -36,7 +37,7 @@ def leaderboard(
     formats have them all, and all rows.
     """
     from workbench.cli.output import TABLE_ROWS, format_of, readable_columns, select, write_table
-    from workbench.journal import read_and_end
+    from workbench.journal import paused_collector
     from workbench.study import open_study
 
     check_plugin_options(plugin_files, plugins_dirs)
@@ -46,13 +47,20 @@ def leaderboard(
         top = TABLE_ROWS
     # What else is asked for may look at every trial.
     is_plain = is_table and bool(top) and all(option is None for option in (columns, expression, sort, at_epoch))
-    with read_and_end():
+    with paused_collector():
         found = open_study(find_study(study, directory))
         frame = found.leaderboard(all_statuses=all_statuses, at_epoch=at_epoch, top=top if is_plain else None)
     total = found.count_ranked(all_statuses=all_statuses) if is_plain else len(frame)
+    if is_table and frame.empty and output is None:
+        counts = Counter(str(trial.status) for trial in found.history.trials.values())
+        told = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no trial yet"
+        wanted = "trial to rank" if at_epoch is None else f"completed trial with {at_epoch} epochs"
+        hint = "" if all_statuses or not counts else "; --all lists them all"
+        click.echo(f"{found.path}: no {wanted} ({told}){hint}")
+        return
     chosen = select(frame, columns=columns, expression=expression, sort=sort, top=top)
     if is_table and columns is None:
-        chosen = readable_columns(chosen)
+        chosen = readable_columns(chosen, found.searched())
     write_table(chosen, chosen_format, output)
     if is_table and output is None and total > len(chosen):
         click.echo(f"{len(chosen)} of {total} trials; --top N shows more")

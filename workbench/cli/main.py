@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -67,13 +68,17 @@ for command in (
     cli.add_command(command)
 
 
+_STOPPED = "The same command goes on where it was; one that reads results begins anew."
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits: 0 success, 1 the work failed, 2 wrong use, 130 interrupted."""
     signal.signal(signal.SIGTERM, _interrupt)
     debug = "--debug" in (arguments if arguments is not None else sys.argv)
     try:
         code = cli.main(args=arguments, prog_name="workbench", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.ClickException as error:
@@ -85,11 +90,19 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(f"error: {error}", err=True)
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("Stopped. The same command continues where it was.", err=True)
+        click.echo(f"Stopped. {_STOPPED}", err=True)
         code = INTERRUPTED
     except BrokenPipeError:
         _discard_output()
         code = 0
+    except OSError as error:
+        # Files of ours are StorageErrors by now.
+        if debug:
+            traceback.print_exc()
+        where = error.filename if error.filename is not None else "standard output"
+        click.echo(f"error: {where} cannot be read or written ({error.strerror or error})", err=True)
+        _discard_output()
+        code = 1
     except Exception as error:
         if debug:
             traceback.print_exc()
@@ -106,7 +119,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _discard_output() -> None:
     """For `workbench leaderboard ... | head`: the reader has seen enough."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -202,8 +202,9 @@ def check_plugin_options(plugin_files: tuple[str, ...], plugins_dirs: tuple[str,
 def find_study(study: str, directory: str) -> Path:
     """A study by path, or by name in the folder of studies."""
     as_path = Path(study)
-    if "/" in study or (as_path / "journal.jsonl").exists():
-        return as_path
+    with contextlib.suppress(OSError):  # of a name that is too long for a file
+        if "/" in study or (as_path / "journal.jsonl").exists():
+            return as_path
     return Path(directory) / study
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import fnmatch
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from workbench.errors import UsageError, near_names
+from workbench.outputs import check_output, write_output
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +43,9 @@ FOUR_DIGITS = ("score", "score_std", "last_score", "best", "confirmed_score", "a
 LAST_COLUMN = 80
 """How wide the last column may be where there is no terminal to fit into."""
 
+LEAST_LAST_COLUMN = 32
+"""How wide it is on a terminal, if its text is that long: rather than less, columns before it are left out."""
+
 MOST_COLUMNS = 4
 """So many hyperparameters get a column each in a table; more share one."""
 
@@ -58,7 +62,8 @@ _ENDINGS = {
 def print_leaderboard(study: Study) -> None:
     """The leaderboard as a search's last word, with the target and what did not complete."""
     frame = study.leaderboard()
-    write_table(readable_columns(frame).head(TABLE_ROWS), "table", None)
+    if len(frame):
+        write_table(readable_columns(frame, study.searched()).head(TABLE_ROWS), "table", None)
     trials = study.trials()
     counts = ", ".join(f"{count} {status}" for status, count in trials["status"].value_counts().items())
     text = f"{study.path}: {counts or 'no trials'}"
@@ -73,15 +78,25 @@ def print_leaderboard(study: Study) -> None:
         click.echo(f"trial {row['trial_id']} failed: {row['error']}")
 
 
-def readable_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """The columns that tell rows apart: those of `TABLE_COLUMNS` with values, and hyperparameters that differ."""
+def readable_columns(frame: pd.DataFrame, searched: Collection[str]) -> pd.DataFrame:
+    """The columns that tell trials apart: those of `TABLE_COLUMNS` with values, and hyperparameters.
+
+    Args:
+        frame: a leaderboard.
+        searched: the hyperparameters that the search could choose, by full name; others are shown where they differ.
+    """
     shown = [name for name in TABLE_COLUMNS if name in frame and frame[name].notna().any()]
     if "status" in frame and frame["status"].nunique() > 1:
         shown.insert(shown.index("trial_id") + 1, "status")
         shown += ["error"] if frame["error"].notna().any() else []
     shown += [name for name in frame.columns if name.startswith("tpu.") and frame[name].notna().any()]
     hyperparameters = [name for name in frame.columns if name.startswith("hp.")]
-    return frame[[*shown, *(name for name in hyperparameters if frame[name].nunique(dropna=False) > 1)]]
+    chosen = [
+        name
+        for name in hyperparameters
+        if frame[name].nunique(dropna=False) > 1 or (name.removeprefix("hp.") in searched and frame[name].notna().any())
+    ]
+    return frame[[*shown, *chosen]]
 
 
 def select(
@@ -97,13 +112,17 @@ def select(
     Raises:
         UsageError: an unknown column or an expression that pandas does not take.
     """
+    import pandas as pd
+
     if expression is not None:
         try:
             frame = frame.query(expression)
+            if not isinstance(frame, pd.DataFrame):
+                raise TypeError(f"it gives a {type(frame).__name__}, not rows")
         except Exception as error:
             raise UsageError(
                 f"--where must be a pandas expression over the columns, such as 'parameters < 200000' (hp columns in "
-                f"backticks: '`hp.a/b` > 2'); received {expression!r} ({error})"
+                f"backticks: '`hp.a/b` > 2'); received {expression!r} ({_short(error)})"
             ) from error
     if sort is not None:
         name = _known_column(frame, sort.removeprefix("-"), "--sort")
@@ -113,6 +132,8 @@ def select(
         for pattern in filter(None, (item.strip() for item in columns.split(","))):
             matches = [name for name in frame.columns if fnmatch.fnmatchcase(name, pattern)]
             chosen += matches or [_known_column(frame, pattern, "--columns")]
+        if not chosen:
+            raise UsageError(f"--columns must name a column or more; received {columns!r}")
         frame = frame[list(dict.fromkeys(chosen))]
     return frame.head(top) if top is not None else frame
 
@@ -126,10 +147,20 @@ def _known_column(frame: pd.DataFrame, name: str, option: str) -> str:
 
 
 def format_of(format_name: str | None, output: Path | None) -> str:
-    """The format asked for, or the one of the file's ending, or "table"."""
+    """The format asked for, or the one of the file's ending, or "table".
+
+    Raises:
+        UsageError: the ending stands for no format.
+    """
     if format_name is not None:
         return format_name
-    return _ENDINGS.get(output.suffix.lower(), "table") if output is not None else "table"
+    if output is None or not output.suffix:
+        return "table"
+    if output.suffix.lower() not in _ENDINGS:
+        raise UsageError(
+            f"--output must end in {', '.join(_ENDINGS)}, or stand with --format; received {str(output)!r}"
+        )
+    return _ENDINGS[output.suffix.lower()]
 
 
 def write_table(frame: pd.DataFrame, format_name: str, output: Path | None) -> None:
@@ -156,15 +187,12 @@ def write_text(text: str, output: Path | None) -> None:
     """Prints a text as it is, or writes it to a file.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError, OutputError: the file cannot be written, see `write_output`.
     """
     if output is None:
         click.echo(text, nl=False)
         return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--output {output}: cannot be written ({error.strerror})") from error
+    write_output(output, text.encode())
 
 
 def _as_text(frame: pd.DataFrame, format_name: str) -> str:
@@ -188,14 +216,19 @@ def as_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def _write_parquet(frame: pd.DataFrame, output: Path | None) -> None:
     if output is None:
         raise UsageError("--format parquet needs a file; add --output FILE.parquet")
+    check_output(output)
     try:
-        frame.to_parquet(output, index=False)
+        data = frame.to_parquet(index=False)
     except ImportError:
         raise UsageError(
             "--format parquet needs pyarrow; install it with: pip install 'convnet-search-workbench[parquet]'"
         ) from None
-    except OSError as error:
-        raise UsageError(f"--output {output}: cannot be written ({error})") from error
+    write_output(output, data)
+
+
+def _short(error: Exception) -> str:
+    """The first line of an error's text: pandas' may hold a whole table."""
+    return str(error).strip().split("\n")[0][:200]
 
 
 def _as_strings(frame: pd.DataFrame) -> pd.DataFrame:
@@ -263,12 +296,21 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
     from rich.table import Table
     from rich.text import Text
 
+    if not header:
+        click.echo("nothing to show")
+        return
     console = Console(highlight=False)
-    if not console.is_terminal:
+    widths = [max([len(name), *(len(str(row[i])) for row in rows)]) for i, name in enumerate(header)]
+    shown = list(range(len(header)))
+    if console.is_terminal:
+        shown = _fitting(widths, console.width)
+    else:
         # A pipe or file has no width to fit into: only a long last column is wrapped.
-        widths = [max([len(name), *(len(str(row[i])) for row in rows)]) for i, name in enumerate(header)]
         widths[-1] = min(widths[-1], LAST_COLUMN)
         console = Console(highlight=False, width=sum(widths) + 2 * len(widths))
+    left_out = [name for position, name in enumerate(header) if position not in shown]
+    header, rows = [header[i] for i in shown], [[row[i] for i in shown] for row in rows]
+    right = [bool(right) and right[i] for i in shown]
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, show_edge=False)
     for position, name in enumerate(header):
         is_right = bool(right) and right[position]
@@ -280,3 +322,14 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequ
     with console.capture() as captured:
         console.print(table)
     click.echo("\n".join(line.rstrip() for line in captured.get().rstrip().split("\n")))
+    if left_out:
+        click.echo(f"too narrow for {', '.join(left_out)}; --columns chooses, --format csv has all")
+
+
+def _fitting(widths: Sequence[int], width: int) -> list[int]:
+    """The columns that a terminal has room for: the first ones and the last, which may be wrapped."""
+    shown = list(range(len(widths)))
+    last = min(widths[-1], LEAST_LAST_COLUMN)
+    while len(shown) > 3 and sum(widths[i] for i in shown[:-1]) + last + 2 * len(shown) > width:
+        del shown[-2]
+    return shown

@@ -37,17 +37,23 @@ def report(
     """
     check_plugin_options(plugin_files, plugins_dirs)
     paths = list(dict.fromkeys(find_study(study, directory) for study in studies))
+    was_there = output.is_file()
     _write(paths, output)
     told = "1 study" if len(paths) == 1 else f"{len(paths)} studies"
-    click.echo(f"{output}: {told}, {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
+    replaced = "an older file replaced, " if was_there else ""
+    click.echo(f"{output}: {told}, {replaced}{_megabytes(output)}open it in a browser")
+
+
+def _megabytes(output: Path) -> str:
+    return f"{output.stat().st_size / 1e6:.1f} MB; " if output.is_file() else ""
 
 
 def _write(paths: Sequence[Path], output: Path) -> None:
-    from workbench.journal import read_and_end
+    from workbench.journal import paused_collector
     from workbench.results.permutation import Solver
     from workbench.study import open_study
 
-    with Solver() as solver, read_and_end():
+    with Solver() as solver, paused_collector():
         studies = [open_study(path) for path in paths]
         # Imports Plotly; the solver is on its way by then.
         from workbench.results.report import write_report

@@ -65,7 +65,7 @@ def trials_table(
         name: pd.Series(column, dtype=_TYPES.get(name))
         for name, column in trial_columns(chosen, history.metric, history.direction, until).items()
     }
-    columns["started_at"] = pd.to_datetime(columns["started_at"], utc=True)
+    columns["started_at"] = pd.to_datetime(columns["started_at"], utc=True, errors="coerce", format="ISO8601")
     for name in TPU_COLUMNS if tpu else ():
         found = [(tpu or {}).get(trial.trial_id, {}).get(name) for trial in chosen]
         columns[name] = pd.Series(found, dtype="object" if name == "tpu.topology" else "float64")

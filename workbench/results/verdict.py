@@ -58,8 +58,8 @@ def _against_runner_up(
     if comparison.is_worse:
         return f"No winner: {first}, but the runner-up {runner_up.trial_id} beats it on test {metric} {by}."
     return (
-        f"No winner at this n: {first}; on test {metric} it is {'better' if ahead else 'worse'} than the runner-up "
-        f"{runner_up.trial_id} {by}."
+        f"No winner at this n: {first}; its mean test {metric} is {'better' if ahead else 'worse'} than that of the "
+        f"runner-up {runner_up.trial_id} {by}."
     )
 
 
@@ -106,7 +106,8 @@ def _optimism(found: Confirmation) -> list[str]:
     )
     if len(known) > 1:
         average = mean_interval([item.optimism or 0.0 for item in known]).mean
-        text += f" ({_amount(found, average)} on average over {len(known)} candidates)"
+        word = "optimistic" if average >= 0 else "pessimistic"
+        text += f" ({word} by {_amount(found, abs(average))} on average over {len(known)} candidates)"
     return [f"{text}."]
 
 

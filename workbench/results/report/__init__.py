@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import StorageError, UsageError
-from workbench.journal import write_atomically
+from workbench.errors import UsageError
+from workbench.outputs import check_output, write_output
 from workbench.results.plots import NEED_IMPORTANCES, PLOTS, Plot, View, compare_best_so_far
 from workbench.results.plots.look import FONT, THEMES, line_style, template
 from workbench.results.report.facts import differences, study_facts
@@ -38,20 +38,10 @@ def write_report(studies: Sequence[Study], path: Path, solver: Solver | None = N
 
     Raises:
         UsageError: no study; the file cannot be written there.
-        StorageError: the disk is full or fails.
+        OutputError: the disk is full or fails; an old file is as it was.
     """
-    if path.is_dir():
-        raise UsageError(f"--output must be a file; received {path}, a folder. Name one in it: {path / 'report.html'}")
-    if path.exists() and (path.parent / "journal.jsonl").exists():
-        raise UsageError(f"--output must not be a file of a study; received {path}. Name a file outside of the study")
-    text = render_report(studies, solver)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text.encode())
-    except StorageError:
-        raise
-    except OSError as error:
-        raise UsageError(f"--output {path}: cannot be written ({error.strerror})") from error
+    check_output(path, example="report.html")
+    write_output(path, render_report(studies, solver).encode())
 
 
 def render_report(studies: Sequence[Study], solver: Solver | None = None) -> str:
