@@ -126,6 +126,7 @@ def test_an_image_is_decoded_once_whatever_the_trials_workers_and_studies(counte
 
 
 def test_a_trial_traces_one_training_step_one_validation_step_and_one_augmentation(counted):
+    counted("decoded", trials=1)
     _, one = counted("one", trials=1)
     _, three = counted("three", trials=3)
     _, longer = counted("longer", trials=1, epochs=9)
@@ -169,7 +170,7 @@ print(" ".join(sorted({name.partition(".")[0] for name in sys.modules})))
         (["--help"], 260, {"numpy", "pandas", "pydantic", "rich", "tensorflow", "keras"}),
         (["plugins", "list"], 330, {"numpy", "pandas", "tensorflow", "keras", "keras_tuner"}),
     ],
-    ids=str,
+    ids=["help", "plugins-list"],
 )
 def test_start_up_imports_little(run_python, command, most, absent):
     result = run_python(LISTED, *command)

@@ -62,8 +62,8 @@ def test_a_winner_that_beats_the_runner_up(found):
     assert not confirmation.beats_runner_up
     assert confirmation.sentences()[:2] == [
         "No winner at this n: trial 0003 has the best mean validation (0.9500, n = 4); its mean test accuracy "
-        "is better than that of the runner-up 0001 by 0.00 points (95 % interval -1.93 to 1.93, Welch's t, p = 1.000, p = 1.000 "
-        "by Holm over 2 comparisons; n = 4 and 4 seeds).",
+        "is better than that of the runner-up 0001 by 0.00 points (95 % interval -1.93 to 1.93, Welch's t, p = 1.000, "
+        "p = 1.000 by Holm over 2 comparisons; n = 4 and 4 seeds).",
         "Of the others, by the same test and correction: it beats 0002 (p < 0.001).",
     ]
 

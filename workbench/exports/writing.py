@@ -76,7 +76,8 @@ def check_target(format_name: str, path: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise UsageError(
-            f"{path if path in taken else taken[0]}: is there already; name another -o PATH, or replace it with --overwrite"
+            f"{path if path in taken else taken[0]}: is there already; name another -o PATH, or replace it with "
+            "--overwrite"
         )
     if format_name == "savedmodel":
         _check_folder(path)
