@@ -4,9 +4,9 @@
 
 Writes synthetic studies of 1,000, 10,000 and 100,000 trials of 10 epochs (`--quick`: 1,000 only), and an SQLite study
 of Optuna's with as many trials where Optuna is installed. Then it runs every command in a process of its own, in
-turn, five times (three for 100,000 trials, two for Optuna's 10,000). `work_seconds` is what a command takes longer than
-`leaderboard` on a study of one trial. CPU seconds, of user and system, say more than seconds on a busy machine. `compare` reads two
-studies of that size. The last line of output is JSON.
+turn, five times (three for 100,000 trials, two for Optuna's 10,000). `work_seconds` is what a command takes longer
+than `leaderboard` on a study of one trial. CPU seconds, of user and system, say more than seconds on a busy machine.
+`compare` reads two studies of that size. The last line of output is JSON.
 """
 
 from __future__ import annotations

@@ -12,7 +12,9 @@ from workbench.devices import DeviceWish
 @click.argument("definition", metavar="NAME_OR_FILE")
 @definition_options
 @click.option("--max-trials", type=int, metavar="N", help="Trials with a result before the search ends.")
-@click.option("--workers", type=int, default=1, show_default=True, metavar="N", help="Trials at once.")
+@click.option(
+    "--workers", type=int, default=1, show_default=True, metavar="N", help="Trials at once; they share a CPU's threads."
+)
 @click.option(
     "--enqueue",
     multiple=True,

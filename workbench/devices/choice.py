@@ -243,8 +243,7 @@ def _explained(choice: DeviceChoice, reasons: list[str]) -> DeviceChoice:
 def share_processor(choice: DeviceChoice, workers: int, environ: Mapping[str, str] = os.environ) -> DeviceChoice:
     """The choice for each of several workers on the processor: an equal share of its threads.
 
-    Each worker with all threads would have them wait for one another: two workers of one thread train a third more
-    images than two of two threads on two cores. What the environment sets stays as it is.
+    With all threads each, they would wait for one another. What the environment sets stays as it is.
     """
     if workers == 1 or choice.kind != "cpu":
         return choice
