@@ -60,9 +60,11 @@ def render_report(studies: Sequence[Study], solver: Solver | None = None) -> str
     if solver is not None:
         for view in views:
             view.begin_importances(solver)
-    compared = compare_best_so_far(views) if len(views) > 1 else None
-    plots = [_plots(view) for view in views]
     boards = [board_data(view, MAX_ROWS // len(views)) for view in views]
+    facts = [study_facts(view) for view in views]
+    compared = compare_best_so_far(views) if len(views) > 1 else None
+    # Last, as some wait for importances.
+    plots = [_plots(view) for view in views]
     here = Path(__file__).parent
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(here),
@@ -79,7 +81,7 @@ def render_report(studies: Sequence[Study], solver: Solver | None = None) -> str
     }
     return environment.get_template("report.html").render(
         views=views,
-        facts=[study_facts(view) for view in views],
+        facts=facts,
         plots=plots,
         boards=boards,
         compared=compared,
