@@ -151,7 +151,11 @@ def replay_keras_tuner(name: str, score: Callable[[Values], float], seed: int, e
         oracle.end_trial(trial)
 
 
-def replay(job: tuple[str, str, int, int]) -> list[dict[str, Any]]:
+Job = tuple[str, str, int, int]
+"""Name, data set, seed, evaluations."""
+
+
+def replay(job: Job) -> list[dict[str, Any]]:
     """The rows of regret.csv of one run."""
     name, dataset, seed, evaluations = job
     accuracies, seen = table(dataset), []
@@ -251,14 +255,38 @@ def as_json(summary: pd.DataFrame, proposals: pd.DataFrame, names: list[str]) ->
     return figures
 
 
+def replay_all(jobs: list[Job], processes: int, output: Path | None) -> pd.DataFrame:
+    """The rows of regret.csv, which is written after every run: Keras Tuner's take minutes, a hundred seeds an hour."""
+    file = output / "regret.csv" if output is not None else None
+    known = pd.read_csv(file) if file is not None and file.exists() else pd.DataFrame()
+    rows: list[dict[str, Any]] = known.to_dict("records")
+    done = {(row["name"], row["dataset"], row["seed"]) for row in rows}
+    left = [job for job in jobs if job[:3] not in done]
+    started = time.perf_counter()
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        for count, result in enumerate(pool.imap_unordered(replay, left), start=1):
+            rows += result
+            if file is not None:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                aside = file.with_suffix(".tmp")
+                pd.DataFrame(rows).to_csv(aside, index=False)
+                aside.replace(file)
+            if count % 20 == 0 or result[0]["name"] == KERAS_TUNER:
+                print(f"{count}/{len(left)} runs, {time.perf_counter() - started:.0f} s", flush=True)
+    asked = {job[:3] for job in jobs}
+    return pd.DataFrame([row for row in rows if (row["name"], row["dataset"], row["seed"]) in asked])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="6 seeds: shows that it works")
     parser.add_argument("--seeds", type=int, help="runs of each algorithm on each data set (default 100)")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--with-keras-tuner", action="store_true", help="10 seeds, 100 evaluations; a second each")
+    parser.add_argument(
+        "--with-keras-tuner", action="store_true", help="10 seeds, 100 evaluations: some five minutes a run"
+    )
     parser.add_argument("--only", nargs="+", choices=[*ORACLES, *PEERS], help="these algorithms")
-    parser.add_argument("--output", type=Path, help="folder for the CSV files")
+    parser.add_argument("--output", type=Path, help="folder for the CSV files; runs that are there are not done again")
     arguments = parser.parse_args()
     seeds = arguments.seeds or (6 if arguments.quick else 100)
     names = arguments.only or [*ORACLES, *PEERS]
@@ -269,13 +297,8 @@ def main() -> None:
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):  # one thread a process: set before they start
         os.environ[variable] = "1"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    started, rows = time.perf_counter(), []
-    with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
-        for done, result in enumerate(pool.imap(replay, jobs, chunksize=2), start=1):
-            rows += result
-            if done % 20 == 0:
-                print(f"{done}/{len(jobs)} runs, {time.perf_counter() - started:.0f} s", flush=True)
-    regret = pd.DataFrame(rows)
+    started = time.perf_counter()
+    regret = replay_all(jobs, arguments.processes, arguments.output)
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # alone, so that nothing of ours slows it down
         timed = [*names, *TIMED_ONLY]
         cases = [(name, known) for name in timed for known in KNOWN]
