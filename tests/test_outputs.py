@@ -79,6 +79,13 @@ def test_a_file_of_a_study_is_never_written_over(tmp_path, name):
     assert own.read_text() == "{}\n"
 
 
+def test_a_page_beside_a_journal_can_be_made_anew(tmp_path):
+    (tmp_path / "journal.jsonl").write_text("{}\n")
+    for data in (b"first", b"second"):
+        write_output(tmp_path / "report.html", data)
+        assert (tmp_path / "report.html").read_bytes() == data
+
+
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(UsageError, match=r"--output must be a file; received .*, a folder"):
         check_output(tmp_path)

@@ -7,7 +7,17 @@ from pathlib import Path
 from workbench.errors import OutputError, StorageError, UsageError
 from workbench.journal import write_atomically
 
-_OWN = ("journal.jsonl", "definition.json", "tpu.jsonl", "worker.log", ".lock")
+_OWN = (
+    "journal.jsonl",
+    "journal.torn",
+    "definition.json",
+    "tpu.jsonl",
+    "worker.log",
+    ".lock",
+    "checkpoints",
+    "confirm",
+)
+"""Files and folders of a study."""
 
 
 def check_output(path: Path, option: str = "--output", example: str = "table.csv") -> Path:
@@ -19,11 +29,7 @@ def check_output(path: Path, option: str = "--output", example: str = "table.csv
     if path.is_dir():
         raise UsageError(f"{option} must be a file; received {path}, a folder. Name a file in it: {path / example}")
     place = path.resolve()
-    in_study = (place.parent / "journal.jsonl").exists() or any(
-        (parent.parent / "journal.jsonl").exists() and parent.name in ("checkpoints", "confirm")
-        for parent in place.parents
-    )
-    if in_study and (place.exists() or place.name in _OWN):
+    if _is_of_study(place):
         raise UsageError(f"{option} must not be a file of a study; received {path}. Name a file outside of the study")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -32,6 +38,12 @@ def check_output(path: Path, option: str = "--output", example: str = "table.csv
             f"{option} must be in a folder that is there or can be made; received {path} ({error.strerror})"
         ) from error
     return place
+
+
+def _is_of_study(place: Path) -> bool:
+    if place.name in _OWN and (place.parent / "journal.jsonl").exists():
+        return True
+    return any(parent.name in _OWN and (parent.parent / "journal.jsonl").exists() for parent in place.parents)
 
 
 def write_output(path: Path, data: bytes, option: str = "--output") -> None:

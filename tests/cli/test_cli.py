@@ -272,7 +272,7 @@ def test_rows_and_columns_are_chosen(rows):
         (("--columns", ","), "--columns must name a column or more; received ','"),
         (
             ("--output", "studies/study/journal.jsonl/out.csv"),
-            "--output must be in a folder that is there or can be made",
+            "--output must not be a file of a study",
         ),
     ],
 )

@@ -52,7 +52,7 @@ def test_several_studies_by_name_and_path_go_into_one_file(run, tmp_path):
         (["one", "-o", "studies"], r"--output must be a file; received studies, a folder\. .*studies/report\.html"),
         (
             ["one", "-o", "studies/one/journal.jsonl/report.html"],
-            "--output must be in a folder that is there or can be made",
+            "--output must not be a file of a study",
         ),
         ([], "Missing argument 'STUDY...'"),
     ],
