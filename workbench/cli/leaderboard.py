@@ -33,7 +33,7 @@ def leaderboard(
 ) -> None:
     """Rank the trials of a study: completed ones, higher rung first, then score.
 
-    STUDY is a path, or a name in the folder of studies. A table shows the columns in which trials differ; other
+    STUDY is a path, or a name in the folder of studies. A table shows the hyperparameters that were searched; other
     formats have them all, and all rows.
     """
     from workbench.cli.output import TABLE_ROWS, format_of, readable_columns, select, write_table
