@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,29 +155,29 @@ class StudyDirectory:
             raise
         return journal
 
-    def events(self) -> Iterator[Event]:
-        """The journal's events one by one, for reading.
+    def events(self, keep: Callable[[bytes], bool] | None = None) -> Iterator[Event]:
+        """The journal's events one by one, for reading; `keep` says which lines, see `iterate_journal`.
 
         Raises:
             StudyError: no such study, with the near ones; later, that a line of its journal cannot be read.
         """
         if not _is_file(self.journal):
             raise StudyError(_no_study(self.path))
-        events = iterate_journal(self.journal)
+        events = iterate_journal(self.journal, keep)
         first = list(itertools.islice(events, 1))
         if first:
             _check_first(first[0], self.journal)
         return itertools.chain(first, events)
 
-    def history(self) -> History:
-        """What the journal says about the study.
+    def history(self, keep: Callable[[bytes], bool] | None = None) -> History:
+        """What the journal says about the study; `keep` says which of its lines are read.
 
         Raises:
             StudyError: no such study, with the near ones, or its journal cannot be read.
         """
         try:
             with paused_collector():
-                history = fold(self.events())
+                history = fold(self.events(keep))
         except JournalError as error:
             text = str(error)
             raise JournalError(text if str(self.journal) in text else f"{self.journal}, {text}") from error

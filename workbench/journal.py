@@ -13,7 +13,7 @@ import itertools
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -38,16 +38,20 @@ def read_journal(path: Path) -> list[Event]:
         return list(iterate_journal(path))
 
 
-def iterate_journal(path: Path) -> Iterator[Event]:
+def iterate_journal(path: Path, keep: Callable[[bytes], bool] | None = None) -> Iterator[Event]:
     """As `read_journal`, but a large journal is never in memory as a whole.
+
+    Args:
+        path: the file.
+        keep: which lines to read; the others are passed over unread.
 
     Raises:
         JournalError: when the iteration gets to a line that cannot be read, or begins without a journal.
     """
-    return itertools.chain.from_iterable(_batches(path))
+    return itertools.chain.from_iterable(_batches(path, keep))
 
 
-def _batches(path: Path) -> Iterator[list[Event]]:
+def _batches(path: Path, keep: Callable[[bytes], bool] | None) -> Iterator[list[Event]]:
     """The events, some thousands at a time."""
     try:
         with path.open("rb", buffering=_BATCH_BYTES) as file:
@@ -57,7 +61,7 @@ def _batches(path: Path) -> Iterator[list[Event]]:
                 is_torn = not lines[-1].endswith(b"\n")
                 if is_torn:
                     lines.pop()
-                yield _parse(lines, path, number)
+                yield _parse(lines if keep is None else list(filter(keep, lines)), path, number)
                 if is_torn:
                     return
                 number += len(lines)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.directory import StudyDirectory, list_studies
-from workbench.errors import StudyError, near_names
+from workbench.errors import JournalError, StudyError, near_names
 from workbench.retrained import confirmation_directory, confirmed_scores
 from workbench.tpu.stored import read_verdicts
 from workbench.trials import History, Status, Trial
@@ -31,9 +32,9 @@ class Study:
         definition: its resolved definition, as a mapping.
     """
 
-    def __init__(self, place: StudyDirectory):
+    def __init__(self, place: StudyDirectory, history: History | None = None):
         self.path = place.path
-        self.history: History = place.history()
+        self.history: History = place.history() if history is None else history
         self.definition: dict[str, Any] = dict(self.history.definition)
         self._place = place
         self._tpu = read_verdicts(place.path)
@@ -279,6 +280,45 @@ class Study:
                 "keep theirs (training.keep_checkpoints). `workbench train ... --point STUDY:TRIAL` trains it again"
             )
         raise StudyError(f"{self.path}: no completed trial has stored weights")
+
+
+def open_leading(path: str | Path, top: int) -> tuple[Study, int]:
+    """The study as `open_study` opens it, but with the leaderboard's first trials only.
+
+    Of ten thousand trials that takes half the time: nine of ten lines of the journal need not be read.
+
+    Args:
+        path: its directory.
+        top: how many trials.
+
+    Returns:
+        The study, and how many trials its leaderboard has.
+
+    Raises:
+        StudyError: see `open_study`.
+    """
+    from workbench.results.tables import leading_trials
+
+    place = StudyDirectory(Path(path))
+    try:
+        outline = Study(place, place.history(lambda line: not line.startswith(_EPOCH)))
+        chosen = {trial.trial_id.encode() for trial in leading_trials(outline.history, top)}
+        if not chosen:
+            return outline, 0
+
+        def is_shown(line: bytes) -> bool:
+            found = _TRIAL.search(line)
+            return found is None or found[1] in chosen
+
+        return Study(place, place.history(is_shown)), outline.count_ranked()
+    except JournalError:
+        # Which line it is, and whether it matters, only the whole journal tells.
+        study = open_study(path)
+        return study, study.count_ranked()
+
+
+_EPOCH = b'{"event":"epoch",'
+_TRIAL = re.compile(rb'"trial_id":"([^"]*)"')
 
 
 def open_study(path: str | Path) -> Study:

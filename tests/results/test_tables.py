@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from workbench.errors import StudyError
-from workbench.study import open_study
+from workbench.errors import JournalError, StudyError
+from workbench.study import open_leading, open_study
 from workbench.tpu.stored import COLUMNS as TPU_COLUMNS
 from workbench.tpu.stored import append_verdict
 
@@ -104,6 +104,51 @@ def test_the_top_is_the_head_of_the_whole_leaderboard(study, top, all_statuses):
     assert set(board.columns) == set(names)
     pd.testing.assert_frame_equal(board[names], expected[names])
     assert len(whole) == study.count_ranked(all_statuses=all_statuses)
+
+
+@pytest.mark.parametrize("top", range(1, 5))
+def test_leading_trials_are_read_as_from_the_whole_journal(study, top):
+    whole = study.leaderboard()
+    leading, count = open_leading(study.path, top)
+    board, expected = leading.leaderboard(), whole.head(top)
+    assert count == len(whole)
+    names = list(board.columns)
+    assert set(whole.columns) - set(names) == {name for name in whole.columns if name not in names}
+    assert expected.drop(columns=names).isna().all(axis=None), "only what no leading trial has is left out"
+    pd.testing.assert_frame_equal(board, expected[names])
+
+
+def test_epochs_of_a_discarded_attempt_do_not_count_for_leading_trials_either(write_study, tmp_path):
+    again = {"trial_id": "0001", "execution": 1, "seed": 1, "device": "cpu", "replicas": 1}
+    epoch = {"learning_rate": 1.0, "seconds": 1.0, "step_ms": 1.0, "images_per_s": 1.0, "first": True}
+    study = write_study(
+        tmp_path / "s",
+        [{"values": {"a": 1}, "scores": [[0.5, 0.9]], "status": None}],
+        extra=[
+            ("attempt", {**again, "from_epoch": 1}),
+            ("epoch", {**epoch, "trial_id": "0001", "execution": 1, "epoch": 2, "metrics": {"val_accuracy": 0.6}}),
+            ("result", {"trial_id": "0001", "status": "completed", "score": 0.6, "error": None}),
+        ],
+    )
+    pd.testing.assert_frame_equal(open_leading(study.path, 1)[0].leaderboard(), study.leaderboard())
+    assert study.leaderboard()["score"].to_list() == [0.6]
+
+
+def test_a_damaged_line_of_a_leading_trial_is_named(study, tmp_path):
+    copy = shutil.copytree(study.path, tmp_path / "copy")
+    journal = copy / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    number = next(n for n, line in enumerate(lines) if b'"epoch"' in line and b'"trial_id":"0002"' in line)
+    journal.write_bytes(b"".join([*lines[:number], lines[number][:40] + b"\n", *lines[number + 1 :]]))
+    with pytest.raises(JournalError, match=rf"journal\.jsonl, line {number + 1}: "):
+        open_leading(copy, 1)
+
+
+def test_a_study_without_completed_trials_has_no_leading_ones(write_study, tmp_path):
+    study = write_study(tmp_path / "s", [{"values": {"a": 1}, "scores": [[0.5]], "status": "failed"}])
+    leading, count = open_leading(study.path, 5)
+    assert count == 0
+    assert list(leading.history.trials) == ["0001"]
 
 
 def test_a_top_of_none_is_an_error(study):

@@ -38,7 +38,7 @@ def leaderboard(
     """
     from workbench.cli.output import TABLE_ROWS, format_of, readable_columns, select, write_table
     from workbench.journal import paused_collector
-    from workbench.study import open_study
+    from workbench.study import open_leading, open_study
 
     check_plugin_options(plugin_files, plugins_dirs)
     chosen_format = format_of(format_name, output)
@@ -46,11 +46,21 @@ def leaderboard(
     if is_table and top is None:
         top = TABLE_ROWS
     # What else is asked for may look at every trial.
-    is_plain = is_table and bool(top) and all(option is None for option in (columns, expression, sort, at_epoch))
+    is_plain = (
+        is_table
+        and bool(top)
+        and not all_statuses
+        and all(option is None for option in (columns, expression, sort, at_epoch))
+    )
     with paused_collector():
-        found = open_study(find_study(study, directory))
-        frame = found.leaderboard(all_statuses=all_statuses, at_epoch=at_epoch, top=top if is_plain else None)
-    total = found.count_ranked(all_statuses=all_statuses) if is_plain else len(frame)
+        path = find_study(study, directory)
+        if is_plain and top is not None:
+            found, total = open_leading(path, top)
+            frame = found.leaderboard()
+        else:
+            found = open_study(path)
+            frame = found.leaderboard(all_statuses=all_statuses, at_epoch=at_epoch)
+            total = len(frame)
     if is_table and frame.empty and output is None:
         counts = Counter(str(trial.status) for trial in found.history.trials.values())
         told = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no trial yet"
