@@ -136,8 +136,8 @@ def test_discard_leaves_folders_that_were_there(tmp_path):
             {"event": "study", "format": 2, "definition": {}},
             r"reads journals of format 1; received 2\. Use the version",
         ),
-        ({"event": "study", "format": 1}, "line 1: must be a study event with a definition"),
-        ({"event": "session"}, "line 1: must be a study event with a definition"),
+        ({"event": "study", "format": 1}, "line 1: a journal must begin with a study event that has a definition"),
+        ({"event": "session"}, "line 1: a journal must begin with a study event that has a definition"),
     ],
 )
 def test_journals_of_other_formats_are_refused(place, tiny_definition, first, pattern):

@@ -82,7 +82,7 @@ class StudyDirectory:
         except filelock.Timeout:
             raise StudyLockedError(
                 f"{self.path}: one process runs a study; {self._holder()} runs this one. Wait for it, stop it, or "
-                "start another one"
+                "start another study (search and train take --study NAME)"
             ) from None
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):

@@ -62,7 +62,7 @@ def summarise(trials: Sequence[Trial], metric: str, direction: Direction, until:
     counts = ~is_first | ~has_steady[epochs.trial]
 
     def median(name: str) -> Floats:
-        values = np.array([event[name] for event in epochs.events], float)
+        values = np.array([event.get(name) for event in epochs.events], float)
         return _medians(values[counts], epochs.trial[counts], count)
 
     seconds = np.array([event["seconds"] for event in epochs.events], np.float64)
@@ -145,7 +145,7 @@ def _medians(values: Floats, groups: Ints, count: int) -> Floats:
     filled = sizes > 0
     begin, size = starts[filled], sizes[filled]
     ordered = values[order]
-    result[filled] = (ordered[begin + (size - 1) // 2] + ordered[begin + size // 2]) / 2
+    result[filled] = ordered[begin + (size - 1) // 2] / 2 + ordered[begin + size // 2] / 2
     return result
 
 

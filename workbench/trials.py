@@ -314,10 +314,10 @@ def _on_model(history: History, event: Event) -> None:
 
 def _on_epoch(history: History, event: Event) -> None:
     history.trials[event["trial_id"]].executions[event["execution"]].epochs[event["epoch"]] = event
-    if type(event["metrics"]) is not dict:
-        raise TypeError(f"metrics must be an object; received {event['metrics']!r}")
-    # What tables need: a sum of numbers is the quickest way to see that they are.
-    event["step_ms"] + event["images_per_s"] + event["learning_rate"] + event["epoch"]
+    if type(event["metrics"]) is not dict or type(event["epoch"]) is not int:
+        raise TypeError("metrics must be an object and epoch a whole number")
+    # What tables are made of: a sum of numbers is the quickest way to see that they are.
+    event.get("step_ms", 0.0) + event.get("images_per_s", 0.0) + event.get("learning_rate", 0.0)
     history._seconds += event["seconds"]
     history._epochs += 1
     history.progress.append(event)

@@ -68,9 +68,6 @@ for command in (
     cli.add_command(command)
 
 
-_STOPPED = "The same command goes on where it was; one that reads results begins anew."
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits: 0 success, 1 the work failed, 2 wrong use, 130 interrupted."""
     signal.signal(signal.SIGTERM, _interrupt)
@@ -90,7 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(f"error: {error}", err=True)
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo(f"Stopped. {_STOPPED}", err=True)
+        click.echo("Stopped. The same command continues where it was.", err=True)
         code = INTERRUPTED
     except BrokenPipeError:
         _discard_output()

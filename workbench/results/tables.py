@@ -84,7 +84,7 @@ def epochs_table(history: History) -> pd.DataFrame:
             "execution": number,
             "epoch": epoch,
             **event["metrics"],
-            **{name: event[name] for name in EPOCH_COLUMNS[3:]},
+            **{name: event.get(name) for name in EPOCH_COLUMNS[3:]},
         }
         for trial in history.trials.values()
         for number, execution in trial.executions.items()
