@@ -21,7 +21,9 @@ AXES = ("trials", "epochs", "seconds")
 def best_so_far(history: History, against: str) -> pd.DataFrame:
     """The table that `Study.best_so_far` describes; `against` is one of `AXES`."""
     candidates = _Candidates(history)
-    sign = 1 if history.direction == "max" else -1
+    metric, sign = history.metric, 1 if history.direction == "max" else -1
+    # With one execution a trial, a value that is no better than the best is no better score: no need to look further.
+    is_simple = all(len(trial.executions) == 1 for trial in history.trials.values())
     seen: set[str] = set()
     epochs, seconds = 0, 0.0
     best, best_id = math.nan, None
@@ -32,7 +34,9 @@ def best_so_far(history: History, against: str) -> pd.DataFrame:
         if is_epoch:
             epochs += 1
             seconds += event["seconds"]
-            score = candidates.score_after(event)
+            value = event["metrics"].get(metric)
+            is_idle = is_simple and value is not None and sign * value <= sign * best
+            score = None if is_idle else candidates.score_after(event)
             if score is not None and not sign * score <= sign * best:
                 best, best_id = score, event["trial_id"]
         if is_epoch != (against == "trials"):
