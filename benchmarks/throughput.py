@@ -103,7 +103,7 @@ class Work:
     def compiled(self, values: dict[str, Any]) -> Any:
         """A point's network, compiled as Keras does by default."""
         network = self._hypermodel.build(self._space(self._overrides, values))
-        network.model.compile(network.optimizer, network.loss, ["accuracy"])
+        network.model.compile(network.optimizer, network.loss, metrics=["accuracy"])
         return network.model
 
 
@@ -249,7 +249,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=10_000, help="training images")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
-    parser.add_argument("--quick", action="store_true", help="embedded data, 4 proposals, 1 epoch")
+    parser.add_argument("--quick", action="store_true", help="embedded data, 3 proposals, 1 epoch")
     parser.add_argument("--output", type=Path, help="CSV with one row a turn")
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     parser.add_argument("--points", help=argparse.SUPPRESS)
@@ -259,7 +259,7 @@ def main() -> None:
         serve(arguments)
         return
     if arguments.quick:
-        arguments.trials, arguments.turn, arguments.images, arguments.epochs = 4, 4, 500, 1
+        arguments.trials, arguments.turn, arguments.images, arguments.epochs = 3, 3, 384, 1
         arguments.data_dir = None
     os.environ.update({name: os.environ.get(name, value) for name, value in FLAGS.items()})
     announce(*PACKAGES)
