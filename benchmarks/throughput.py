@@ -39,19 +39,18 @@ SEED = 7
 
 
 def definition(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The search; `--quick` has digits of 32x32 pixels for CIFAR-10."""
-    dataset = {"name": "cifar10"} if arguments.data_dir else {"name": "digits", "image_size": 32}
+    """The search; `--quick` has digits of 32x32 pixels for CIFAR-10, and small networks."""
+    dataset: dict[str, Any] = {"name": "digits", "image_size": 32}
+    space: dict[str, Any] = {"blocks": [2, 3], "filters": {"min": 8, "max": 24, "step": 8}, "block_*/kernel": 3}
+    if arguments.data_dir:
+        dataset = {"name": "cifar10"}
+        space = {"blocks": [2, 3, 4], "filters": {"min": 32, "max": 96, "step": 16}, "block_*/kernel": [3, 5]}
     return {
         "seed": SEED,
         "dataset": {**dataset, "limit": arguments.images},
         "model": {
             "name": "cifar_convnet",
-            "space": {
-                "blocks": [2, 3, 4],
-                "filters": {"min": 32, "max": 96, "step": 16},
-                "block_*/kernel": [3, 5],
-                "padding": ["same", "valid_last"],
-            },
+            "space": {**space, "padding": ["same", "valid_last"]},
         },
         "augmentation": {"name": "none"},
         "schedule": {"name": "constant", "space": {"learning_rate": {"min": 3e-4, "max": 3e-3, "sampling": "log"}}},
@@ -249,7 +248,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=10_000, help="training images")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
-    parser.add_argument("--quick", action="store_true", help="embedded data, 3 proposals, 1 epoch")
+    parser.add_argument("--quick", action="store_true", help="embedded data, 3 proposals of small networks, 1 epoch")
     parser.add_argument("--output", type=Path, help="CSV with one row a turn")
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     parser.add_argument("--points", help=argparse.SUPPRESS)
