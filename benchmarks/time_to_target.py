@@ -6,7 +6,7 @@
 
 Cases: `flowers`, the SqueezeNet space on 96-pixel flowers to 80 % of the published split's validation images;
 `cifar10`, the convnet space to 80.79 % of the test images (measured once validation says as much); `digits`
-(`--quick`), small convnets on digits to 95 % validation.
+(`--quick`), small convnets on digits to 90 % validation.
 
 Contenders: `workbench`, a search of that space as its definition in this file has it, with `stop_at_target`; Keras
 Tuner's `Hyperband` and `RandomSearch` over the same hyperparameters and ranges, with their defaults, the same
@@ -58,7 +58,7 @@ CASES: dict[str, dict[str, Any]] = {
         },
         "schedule": {"name": "constant", "space": {"learning_rate": {"min": 1e-4, "max": 5e-3, "sampling": "log"}}},
         "training": {"epochs": 15, "batch_size_per_replica": 32, "space": {"*": "default"}},
-        "objective": {"metric": "val_accuracy", "target": 0.95},
+        "objective": {"metric": "val_accuracy", "target": 0.90},
     },
     "flowers": {
         "dataset": {"name": "flowers", "image_size": 96, "split": "published"},
@@ -289,7 +289,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="runs of each contender")
     parser.add_argument("--cap-seconds", type=float, default=3 * 3600.0, help="of CPU time, of each run")
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
-    parser.add_argument("--quick", action="store_true", help="digits, 5 seeds, at most 40 s of CPU a run")
+    parser.add_argument("--quick", action="store_true", help="digits, 5 seeds, at most 30 s of CPU a run")
     parser.add_argument("--output", type=Path, help="CSV with one row a run")
     parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
@@ -302,7 +302,7 @@ def main() -> None:
         run_keras_tuner(arguments.contender, arguments.case, arguments.seed, arguments.data_dir)
         sys.exit("the tuner ended before its target")
     if arguments.quick:
-        arguments.case, arguments.seeds, arguments.cap_seconds = "digits", 5, 40.0
+        arguments.case, arguments.seeds, arguments.cap_seconds = "digits", 5, 30.0
     announce(*PACKAGES)
     rows = [race(name, arguments.case, seed, arguments) for seed in range(arguments.seeds) for name in arguments.only]
     write_csv(rows, arguments.output)
