@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -69,11 +70,12 @@ def _column(name: str, label: str, kind: str, values: pd.Series) -> dict[str, An
     if kind == "text":
         return {**column, "values": list(values)}
     if kind == "count":
-        return {
-            **column,
-            "values": [None if missing else int(value) for value, missing in zip(values, values.isna(), strict=True)],
-        }
-    return {**column, "values": [float(f"{value:.6g}") if value == value else None for value in values.astype(float)]}
+        numbers = values.astype("Int64").to_numpy(dtype="float64", na_value=math.nan).tolist()
+        return {**column, "values": [None if value != value else int(value) for value in numbers]}
+    # Distinct values only: most hyperparameters have few.
+    codes, distinct = pd.factorize(values.astype(float))
+    rounded = [float(f"{value:.6g}") for value in distinct]
+    return {**column, "values": [None if code < 0 else rounded[code] for code in codes.tolist()]}
 
 
 def _text(value: Any) -> str:
