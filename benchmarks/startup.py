@@ -199,11 +199,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="1,000 trials only")
     parser.add_argument("--studies", type=Path, help="keep the studies here, and use those that are there")
+    parser.add_argument("--no-peers", action="store_true", help="the workbench's commands only")
     parser.add_argument("--output", type=Path, help="CSV with one row a run")
     arguments = parser.parse_args()
     sizes = [1_000] if arguments.quick else [1_000, 10_000, 100_000]
     beside = Path(sys.executable).with_name("optuna")
     optuna = str(beside) if beside.exists() else shutil.which("optuna")
+    optuna = None if arguments.no_peers else optuna
     announce(*PACKAGES)
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.studies or Path(scratch)

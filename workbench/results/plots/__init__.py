@@ -31,8 +31,8 @@ PLOTS: dict[str, Callable[[View], Plot]] = {
 }
 """Every figure by name, in the order of the report."""
 
-NEED_IMPORTANCES = ("parallel_coordinates", "importance", "hyperparameters")
-"""The figures that `View.importances` decides on."""
+NEED_IMPORTANCES = ("hyperparameters", "parallel_coordinates", "importance")
+"""The figures that `View.importances` decides on, the one first that has most to do without them."""
 
 
 def plot_study(study: Study, name: str) -> go.Figure:

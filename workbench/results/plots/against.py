@@ -32,13 +32,15 @@ def hyperparameters(view: View) -> Plot:
     varied = [item for item in view.hyperparameters if view.ranked[item.column].nunique() > 1]
     if not varied:
         return empty(name, title, NOTHING_VARIES)
+    # Before the importances, which another process may still be working on.
+    drawn = {item.name: _against(view, item) for item in varied}
     found = view.importances
     if found is not None:
         order = list(found.table["name"])
         varied.sort(key=lambda item: order.index(item.name))
     traces: list[Any] = []
     for place, item in enumerate(varied):
-        traces += [trace.update(visible=place == 0) for trace in _against(view, item)]
+        traces += [trace.update(visible=place == 0) for trace in drawn[item.name]]
     updates = []
     for place, item in enumerate(varied):
         is_visible = [index // 2 == place for index in range(len(traces))]

@@ -98,7 +98,8 @@ def render_report(studies: Sequence[Study], solver: Solver | None = None) -> str
 
 def _plots(view: View) -> dict[str, Plot]:
     """Every figure by name; those that wait for importances are made last."""
-    made = {name: PLOTS[name](view) for name in sorted(PLOTS, key=lambda name: name in NEED_IMPORTANCES)}
+    at_once = [name for name in PLOTS if name not in NEED_IMPORTANCES]
+    made = {name: PLOTS[name](view) for name in (*at_once, *NEED_IMPORTANCES)}
     return {name: made[name] for name in PLOTS}
 
 
