@@ -110,13 +110,15 @@ def draw_points(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """The proposals: random points with at most 3 million parameters, as the shipped search has them."""
     import numpy as np
 
+    from workbench.costs import count_flops
     from workbench.oracles.sampling import random_values
 
     work, rng = Work(arguments), np.random.default_rng(SEED)
     found: list[dict[str, Any]] = []
     while len(found) < arguments.trials:
         values = random_values(work.space, rng)
-        if work.compiled(values).count_params() <= 3_000_000:
+        model = work.compiled(values)
+        if model.count_params() <= 3_000_000 and count_flops(model)[0] <= 1e6 * arguments.max_mflop:
             found.append(values)
     return found
 
@@ -247,8 +249,9 @@ def main() -> None:
     parser.add_argument("--turn", type=int, default=10, help="proposals a turn")
     parser.add_argument("--images", type=int, default=10_000, help="training images")
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--max-mflop", type=float, default=float("inf"), help="of a proposal's forward pass, an image")
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
-    parser.add_argument("--quick", action="store_true", help="embedded data, 3 proposals of small networks, 1 epoch")
+    parser.add_argument("--quick", action="store_true", help="embedded data, 12 proposals of small networks, 1 epoch")
     parser.add_argument("--output", type=Path, help="CSV with one row a turn")
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     parser.add_argument("--points", help=argparse.SUPPRESS)
@@ -258,7 +261,7 @@ def main() -> None:
         serve(arguments)
         return
     if arguments.quick:
-        arguments.trials, arguments.turn, arguments.images, arguments.epochs = 3, 3, 384, 1
+        arguments.trials, arguments.turn, arguments.images, arguments.epochs = 12, 6, 384, 1
         arguments.data_dir = None
     os.environ.update({name: os.environ.get(name, value) for name, value in FLAGS.items()})
     announce(*PACKAGES)
@@ -266,8 +269,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         points = Path(folder) / "points.json"
         points.write_text(json.dumps(draw_points(arguments)))
-        for first in range(0, arguments.trials, arguments.turn):
-            rows += [take_turn(name, arguments, points, first) for name in arguments.only]
+        for number, first in enumerate(range(0, arguments.trials, arguments.turn)):
+            # Each turn begins with the next contender, so that a load that comes or goes hits none alone.
+            start = number % len(arguments.only)
+            order = [*arguments.only[start:], *arguments.only[:start]]
+            rows += [take_turn(name, arguments, points, first) for name in order]
     write_csv(rows, arguments.output)
     print(json.dumps(summary(rows)))
 

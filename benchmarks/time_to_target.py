@@ -6,14 +6,16 @@
 
 Cases: `flowers`, the SqueezeNet space on 96-pixel flowers to 80 % of the published split's validation images;
 `cifar10`, the convnet space to 80.79 % of the test images (measured once validation says as much); `digits`
-(`--quick`), small convnets on digits to 90 % validation.
+(`--quick`), small convnets on digits to 99 % validation.
 
-Contenders: `workbench`, a search of that space as its definition in this file has it, with `stop_at_target`; Keras
-Tuner's `Hyperband` and `RandomSearch` over the same hyperparameters and ranges, with their defaults, the same
-TensorFlow flags, data, batches and augmentation, which end at the epoch that meets the target. They take turns, a seed
-at a time, each in a process of its own; CPU seconds are the process's and its children's, imports included. What did
-not get there within --cap-seconds of CPU time is censored: it is counted with the cap, and said so. The last line is
-JSON; `cpu_time_vs_best_peer` is a ratio of medians, below 1 where the workbench needs less.
+Contenders: `workbench`, a search of that space as its definition in this file has it, with `stop_at_target`;
+`workbench_inline`, the same in one process (`--inline`), which imports TensorFlow once instead of twice (`--quick` has
+this one only); Keras Tuner's `Hyperband` and `RandomSearch` over the same hyperparameters and ranges, with their
+defaults, the same TensorFlow flags, data, batches and augmentation, which end at the epoch that meets the target. They
+take turns, a seed at a time, each in a process of its own; CPU seconds are the process's and its children's, imports
+included. What did not get there within --cap-seconds of CPU time is censored: it is counted with the cap, and said so.
+The last line is JSON; `cpu_time_vs_best_peer` is a ratio of medians, the workbench's best way to the best peer's, below
+1 where the workbench needs less.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ import psutil
 from common import FLAGS, announce, spread, write_csv
 
 PACKAGES = ("tensorflow", "keras", "keras-tuner", "numpy")
-CONTENDERS = ("workbench", "keras_tuner_hyperband", "keras_tuner_random")
+CONTENDERS = ("workbench", "workbench_inline", "keras_tuner_hyperband", "keras_tuner_random")
 POLL_SECONDS = 0.2
 
 CASES: dict[str, dict[str, Any]] = {
@@ -58,7 +60,7 @@ CASES: dict[str, dict[str, Any]] = {
         },
         "schedule": {"name": "constant", "space": {"learning_rate": {"min": 1e-4, "max": 5e-3, "sampling": "log"}}},
         "training": {"epochs": 15, "batch_size_per_replica": 32, "space": {"*": "default"}},
-        "objective": {"metric": "val_accuracy", "target": 0.90},
+        "objective": {"metric": "val_accuracy", "target": 0.99},
     },
     "flowers": {
         "dataset": {"name": "flowers", "image_size": 96, "split": "published"},
@@ -122,12 +124,14 @@ def definition(case: str, seed: int) -> dict[str, Any]:
     }
 
 
-def run_workbench(case: str, seed: int, data_dir: str | None) -> float:
+def run_workbench(case: str, seed: int, data_dir: str | None, *, inline: bool) -> float:
     """Searches until the target is met; the score that met it."""
     import workbench
 
     with tempfile.TemporaryDirectory() as folder:
-        study = workbench.search(definition(case, seed), study="race", directory=folder, data_dir=data_dir)
+        study = workbench.search(
+            definition(case, seed), study="race", directory=folder, data_dir=data_dir, inline=inline
+        )
         best = float(study.trials()["score"].max())
         if case != "cifar10":
             return best
@@ -289,20 +293,23 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="runs of each contender")
     parser.add_argument("--cap-seconds", type=float, default=3 * 3600.0, help="of CPU time, of each run")
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
-    parser.add_argument("--quick", action="store_true", help="digits, 5 seeds, at most 30 s of CPU a run")
+    parser.add_argument("--quick", action="store_true", help="digits, 5 seeds, at most 25 s of CPU a run")
     parser.add_argument("--output", type=Path, help="CSV with one row a run")
     parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.contender == "workbench":
-        score = run_workbench(arguments.case, arguments.seed, arguments.data_dir)
-        print("\n" + json.dumps({"score": score}))
-        return
+    if arguments.contender in ("workbench", "workbench_inline"):
+        is_inline = arguments.contender == "workbench_inline"
+        score = run_workbench(arguments.case, arguments.seed, arguments.data_dir, inline=is_inline)
+        print("\n" + json.dumps({"score": score}), flush=True)
+        # As the peers end: without TensorFlow's second of taking itself down.
+        os._exit(0)
     if arguments.contender:
         run_keras_tuner(arguments.contender, arguments.case, arguments.seed, arguments.data_dir)
         sys.exit("the tuner ended before its target")
     if arguments.quick:
-        arguments.case, arguments.seeds, arguments.cap_seconds = "digits", 5, 30.0
+        arguments.case, arguments.seeds, arguments.cap_seconds = "digits", 5, 25.0
+        arguments.only = [name for name in arguments.only if name != "workbench"]
     announce(*PACKAGES)
     rows = [race(name, arguments.case, seed, arguments) for seed in range(arguments.seeds) for name in arguments.only]
     write_csv(rows, arguments.output)
@@ -325,9 +332,10 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
             "n": len(own),
         }
     result: dict[str, Any] = {"benchmark": "time_to_target", "case": rows[0]["case"], "contenders": found}
-    peers = [figures["cpu_seconds"] for name, figures in found.items() if name != "workbench"]
-    if peers and "workbench" in found:
-        result["cpu_time_vs_best_peer"] = round(found["workbench"]["cpu_seconds"] / min(peers), 3)
+    own = [figures["cpu_seconds"] for name, figures in found.items() if name.startswith("workbench")]
+    peers = [figures["cpu_seconds"] for name, figures in found.items() if not name.startswith("workbench")]
+    if peers and own:
+        result["cpu_time_vs_best_peer"] = round(min(own) / min(peers), 3)
         result["is_censored"] = any(figures["reached"] < figures["n"] for figures in found.values())
     return result
 

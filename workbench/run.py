@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -105,10 +106,17 @@ def prepared_engines(
                 request.display.phase("exploring the search space")
 
         request.display.phase("starting")
+        # Its libraries take seconds to import; the workers import theirs meanwhile.
+        _import_tuner()
         preparations = [engine.prepare(tell) for engine in engines]
         for advice in preparations[0].batches.advice:
             request.display.message(advice)
         yield engines, preparations[0]
+
+
+def _import_tuner() -> None:
+    with quiet_stderr():
+        importlib.import_module("workbench.tuner")
 
 
 def run_plan(
@@ -128,8 +136,7 @@ def run_plan(
         WorkError: not one point was inside the constraints.
         KeyboardInterrupt: the study is left resumable.
     """
-    with quiet_stderr():
-        from workbench.tuner import StudyContext, StudyTuner
+    from workbench.tuner import StudyContext, StudyTuner
 
     definition = plan.definition
     if not place.journal.exists():

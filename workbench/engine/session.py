@@ -6,7 +6,6 @@ The worker process holds one, and so does the driver with `--inline`.
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib.metadata
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -116,7 +115,6 @@ class Session:
     def execute(self, task: Task, emit: Emit, max_seconds: float | None = None) -> None:
         """Trains one execution; see `Engine.execute`."""
         keras.backend.clear_session()
-        gc.collect()
         keras.utils.set_random_seed(task.seed)
         with _as_trial_error(), self._distribution.scope():
             network = self._build(task.values)
@@ -147,7 +145,6 @@ class Session:
         from sklearn.metrics import confusion_matrix, f1_score
 
         keras.backend.clear_session()
-        gc.collect()
         prepared = self._prepared()
         labels = prepared.labels[prepared.indices(split)]
         data = self._evaluation(split)
